@@ -1,0 +1,658 @@
+"""Paper folders on disk become papers, challenges and data sets.
+
+A data set is a folder with ``papers.yaml`` and one folder per paper, in one of two layouts:
+*native* (ours: ``paper.yaml``, ``paper.md``, ``src/``, ``tests/``) and *paper2code* (the folders of
+the public benchmark, arXiv 2506.02314).
+
+Guarantees: everything is read once, when the data set is loaded; nothing here writes. Bytes are
+kept as they are on disk. Every flaw is a `PaperError` with file and line. Ids are the text that was
+written, and no two challenges share one.
+Not covered: whether tests and references are any good (`rcb_env.certify`), how code is graded
+(`rcb_env.grading`).
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import hashlib
+import re
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, Field
+
+from rcb_env import markers
+from rcb_env.errors import PaperError, UsageError, unknown
+from rcb_env.markers import Masked, Region
+from rcb_env.metadata import Day, Document, FilePaths, Name, Strict, Words, read_yaml
+
+Layout = Literal["native", "paper2code"]
+
+# The public runner's limit for one test run, and a memory limit all its suites fit in.
+_PAPER2CODE_TIME_LIMIT_S = 60.0
+_PAPER2CODE_MEMORY_LIMIT_MB = 4096
+_PAPER2CODE_TEST = "paper2code_test.py"
+_PAPER2CODE_TEXTS = ("paper2code_paper.tex", "paper2code_paper.md")
+# Files of a public folder that no test reads.
+_NEVER_READ = re.compile(
+    r"(^|/)(paper2code\.ya?ml|paper2code_paper\.\w+|environment\.ya?ml"
+    r"|[^/]*requirements[^/]*\.txt|readme[^/]*|license[^/]*)$"
+    r"|\.(md|png|jpe?g|gif|svg|pdf|sh|c|h|cc|cpp|cu|cuh|pyc|pyo)$",
+    re.IGNORECASE,
+)
+_CACHES = ("__pycache__", "node_modules")
+
+
+@dataclass(frozen=True, eq=False)
+class Paper:
+    """One paper: its text, the code an agent may see, and the tests it may not.
+
+    Attributes:
+        dates: days by event; both layouts have ``v1`` and ``first_public_code`` where known.
+        annotated: files with regions; paths are relative to the paper's folder, with ``/``.
+        context: files shown beside the masked one in a prompt.
+        files: every file a workspace is made from, as on disk: ``annotated``, ``context``, and what
+            these need in order to be imported.
+        tests: files an agent never sees. native: cases and checks; paper2code: the test script, the
+            reference modules and the data files.
+        preload: third-party modules the tests import, by full dotted name. Some may not
+            exist (imports that the code itself guards).
+        code_url: where the authors' own code is, or "".
+    """
+
+    id: str
+    title: str
+    authors: tuple[str, ...]
+    arxiv: str
+    venue: str
+    dates: Mapping[str, datetime.date]
+    domain: str
+    license: str
+    layout: Layout
+    root: Path
+    text: str = field(repr=False)
+    annotated: tuple[str, ...]
+    context: tuple[str, ...]
+    files: Mapping[str, bytes] = field(repr=False)
+    tests: Mapping[str, bytes] = field(repr=False)
+    image: str
+    preload: tuple[str, ...]
+    time_limit_s: float
+    memory_limit_mb: int
+    code_url: str = ""
+    challenges: tuple[Challenge, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def visible(self) -> Mapping[str, bytes]:
+        """`files` without any tag line."""
+        return {
+            path: _encode(markers.strip_tags(_decode(data))) if b"paper2code" in data else data
+            for path, data in self.files.items()
+        }
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Hash of all that a prompt shows or a grade depends on, except which region is meant."""
+        return _digest(
+            [
+                ("paper", f"{self.id}\n{self.layout}\n{self.image}"),
+                ("limits", f"{self.time_limit_s!r} {self.memory_limit_mb}"),
+                ("lists", f"{self.annotated!r} {self.context!r} {self.preload!r}"),
+                ("text", self.text),
+                *self.visible.items(),
+                *((f"hidden {path}", data) for path, data in self.tests.items()),
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """One region of one file of a paper, to be written by an agent.
+
+    Attributes:
+        id: paper id, "/", slug of the hint; "-2", "-3" tell equal hints of one paper apart.
+        file: the region's file, relative to the paper's folder.
+        lines: lines of code of the region, nested regions included; its weight in scaled scores.
+        content_hash: changes whenever the prompt or the grading of this challenge may change.
+    """
+
+    id: str
+    paper: Paper = field(repr=False, compare=False)
+    file: str
+    region: Region
+    hint: str
+    lines: int
+    content_hash: str
+
+    @cached_property
+    def _annotated(self) -> str:
+        return _decode(self.paper.files[self.file])
+
+    @cached_property
+    def _masked(self) -> Masked:
+        return markers.mask(self._annotated, self.region)
+
+    def masked(self) -> Masked:
+        """The region's file with the region cut out, and without tags."""
+        return self._masked
+
+    @cached_property
+    def reference(self) -> str:
+        """The code that stands in the region, without the tags of inner regions."""
+        return markers.body(self._annotated, self.region)
+
+    def splice(self, code: str) -> str:
+        """The annotated file, tags and all, with ``code`` in the region."""
+        return markers.splice(self._annotated, self.region, code)
+
+    def tree(self, code: str | None = None) -> dict[str, bytes]:
+        """The visible files with ``code`` in the region (None: the reference), without tags."""
+        filled = self.masked().fill(self.reference if code is None else code)
+        return {**self.paper.visible, self.file: _encode(filled)}
+
+    def workspace(self) -> dict[str, bytes]:
+        """The visible files with the region masked: what an agent sees."""
+        return {**self.paper.visible, self.file: _encode(self.masked().text)}
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Papers in the order of ``papers.yaml``."""
+
+    name: str
+    papers: tuple[Paper, ...]
+
+    @cached_property
+    def challenges(self) -> tuple[Challenge, ...]:
+        """All challenges, paper by paper, file by file, in the order of their start tags."""
+        return tuple(challenge for paper in self.papers for challenge in paper.challenges)
+
+    @cached_property
+    def _by_id(self) -> dict[str, Challenge]:
+        return {challenge.id: challenge for challenge in self.challenges}
+
+    def challenge(self, id: str) -> Challenge:
+        """The challenge called ``id``.
+
+        Raises:
+            UsageError: there is none; names the nearest ones.
+        """
+        found = self._by_id.get(id)
+        if found is None:
+            raise unknown("challenge", id, self._by_id, where="rcb list challenges")
+        return found
+
+    def select(
+        self,
+        *,
+        papers: Iterable[str] | None = None,
+        challenges: Iterable[str] | None = None,
+    ) -> tuple[Challenge, ...]:
+        """Challenges of these papers and among these challenges, in the order of the data set.
+
+        Args:
+            papers: paper ids; None or empty: all.
+            challenges: challenge ids; None or empty: all.
+
+        Raises:
+            UsageError: an id is unknown, or no challenge fits both.
+        """
+        wanted_papers = _names(papers)
+        wanted = _names(challenges)
+        paper_ids = [paper.id for paper in self.papers]
+        for name in wanted_papers:
+            if name not in paper_ids:
+                raise unknown("paper", name, paper_ids, where="rcb list papers")
+        for name in wanted:
+            self.challenge(name)
+        chosen = tuple(
+            challenge
+            for challenge in self.challenges
+            if (not wanted_papers or challenge.paper.id in wanted_papers)
+            and (not wanted or challenge.id in wanted)
+        )
+        if not chosen:
+            raise UsageError(
+                f"none of the challenges {', '.join(sorted(wanted))} belongs to"
+                f" {', '.join(sorted(wanted_papers))}; drop one of the two selections"
+            )
+        return chosen
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Hash over the ids and contents of all challenges."""
+        return _digest((challenge.id, challenge.content_hash) for challenge in self.challenges)
+
+
+def load_dataset(name_or_folder: str | Path = "bundled") -> Dataset:
+    """Load the papers that come with rcb-env, or those of a folder.
+
+    Args:
+        name_or_folder: ``"bundled"``, or a folder with ``papers.yaml`` (either layout; a clone of
+            the public benchmark's repository will do), or one native paper's folder.
+
+    Raises:
+        UsageError: there is no such data set.
+        PaperError: it is broken; with file and line.
+    """
+    if name_or_folder == "bundled":
+        package = Path(__file__).parent
+        for folder in (package / "_data" / "papers", package.parent / "papers"):
+            if (folder / "papers.yaml").is_file():
+                return _load_folder(folder)
+        raise UsageError("this installation has no bundled papers; install rcb-env again")
+    folder = Path(name_or_folder)
+    if not folder.is_dir():
+        raise UsageError(
+            f"no data set {str(name_or_folder)!r}: write `bundled`, or the path of a folder that"
+            " holds papers.yaml"
+        )
+    for inner in (folder, folder / "pset"):
+        if (inner / "papers.yaml").is_file():
+            return _load_folder(inner)
+    if (folder / "paper.yaml").is_file():
+        resolved = folder.resolve()
+        return Dataset(name=resolved.name, papers=(_load_native(folder, resolved.name),))
+    raise UsageError(f"{folder}: no papers.yaml here, so this is no data set")
+
+
+# --- papers.yaml ------------------------------------------------------------------------------
+
+
+class _NativeIndex(Strict):
+    name: Name
+    title: str = ""
+    papers: tuple[Name, ...] = Field(min_length=1)
+
+
+class _PublicPaper(BaseModel):
+    """An entry of the public ``papers.yaml``. It is not our file, so unknown keys are let be."""
+
+    id: Name
+    title: Words
+    arxiv_abs: str | None = None
+    arxiv_date: Day | None = None
+    arxiv_v1_date: Day | None = None
+    github_url: str | None = None
+    first_commit_date: Day | None = None
+    last_commit_date: Day | None = None
+    venue: str | None = None
+    annotated_file_paths: FilePaths = Field(min_length=1)
+    context_file_paths: FilePaths = ()
+
+
+def _load_folder(root: Path) -> Dataset:
+    index = read_yaml(root / "papers.yaml")
+    if isinstance(index.value, list):
+        entries = [index.parse(_PublicPaper, number) for number in range(len(index.value))]
+        places: list[tuple[str | int, ...]] = [(number, "id") for number in range(len(entries))]
+        _check_folders(index, root, [entry.id for entry in entries], places)
+        papers = tuple(
+            _load_public(root / entry.id, entry, index, number)
+            for number, entry in enumerate(entries)
+        )
+        return Dataset(name=root.resolve().name, papers=papers)
+    listing = index.parse(_NativeIndex)
+    places = [("papers", number) for number in range(len(listing.papers))]
+    _check_folders(index, root, listing.papers, places)
+    return Dataset(
+        name=listing.name, papers=tuple(_load_native(root / id, id) for id in listing.papers)
+    )
+
+
+def _check_folders(
+    index: Document, root: Path, ids: Sequence[str], places: Sequence[tuple[str | int, ...]]
+) -> None:
+    if not ids:
+        raise index.error("lists no papers")
+    first: dict[str, int] = {}
+    for id, place in zip(ids, places, strict=True):
+        if id in first:
+            raise index.error(f"the id {id!r} is already used on line {first[id]}", *place)
+        first[id] = index.line(*place)
+        if not (root / id).is_dir():
+            raise index.error(f"the paper {id!r} has no folder {root / id}", *place)
+    for folder in sorted(root.iterdir()):
+        if not folder.is_dir() or folder.name.startswith(".") or folder.name in _CACHES:
+            continue
+        if folder.name not in first:
+            raise index.error(
+                f"the folder {folder.name!r} has no entry here; add one or move the folder away"
+            )
+
+
+# --- the native layout ------------------------------------------------------------------------
+
+
+def _dotted(name: str) -> str:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise ValueError(f"{name!r} is no module name; write it like torch.nn.functional")
+    return name
+
+
+class _Limits(Strict):
+    time_s: float = Field(gt=0, allow_inf_nan=False)
+    memory_mb: int = Field(gt=0)
+
+
+class _NativePaper(Strict):
+    id: Name
+    title: Words
+    authors: tuple[Words, ...] = Field(min_length=1)
+    arxiv: str = ""
+    venue: str = ""
+    dates: Mapping[str, Day]
+    domain: Words
+    license: Words
+    annotated: FilePaths = Field(min_length=1)
+    context: FilePaths = ()
+    image: Name
+    preload: tuple[Annotated[str, AfterValidator(_dotted)], ...] = ()
+    limits: _Limits
+
+
+def _load_native(root: Path, id: str) -> Paper:
+    document = read_yaml(root / "paper.yaml")
+    entry = document.parse(_NativePaper)
+    if entry.id != id:
+        raise document.error(f"the id is {entry.id!r} but the folder is called {id!r}", "id")
+    on_disk = _read_files(root)
+    _check_lists(document, on_disk, entry.annotated, entry.context, ("annotated",), ("context",))
+    for key, paths in (("annotated", entry.annotated), ("context", entry.context)):
+        for number, path in enumerate(paths):
+            if not path.startswith("src/"):
+                raise document.error(f"{path!r} must lie in src/", key, number)
+    for path, purpose in (
+        ("paper.md", "the text of the paper"),
+        ("tests/cases.py", "what drives the code"),
+        ("tests/checks.py", "the unit tests; it may hold none"),
+    ):
+        if path not in on_disk:
+            raise PaperError(f"is missing; it holds {purpose}", path=str(root / path))
+    return _with_challenges(
+        Paper(
+            id=entry.id,
+            title=entry.title,
+            authors=entry.authors,
+            arxiv=entry.arxiv,
+            venue=entry.venue,
+            dates=dict(entry.dates),
+            domain=entry.domain,
+            license=entry.license,
+            layout="native",
+            root=root,
+            text=_prose(on_disk["paper.md"]),
+            annotated=entry.annotated,
+            context=entry.context,
+            files={
+                path: data
+                for path, data in on_disk.items()
+                if path.startswith("src/") and not path.endswith((".pyc", ".pyo"))
+            },
+            tests={path: on_disk[path] for path in ("tests/cases.py", "tests/checks.py")},
+            image=entry.image,
+            preload=entry.preload,
+            time_limit_s=entry.limits.time_s,
+            memory_limit_mb=entry.limits.memory_mb,
+        )
+    )
+
+
+# --- the public benchmark's layout ------------------------------------------------------------
+
+
+def _load_public(root: Path, entry: _PublicPaper, index: Document, number: int) -> Paper:
+    annotated, context = entry.annotated_file_paths, entry.context_file_paths
+    on_disk = _read_files(root)
+    _check_lists(
+        index,
+        on_disk,
+        annotated,
+        context,
+        (number, "annotated_file_paths"),
+        (number, "context_file_paths"),
+    )
+    if _PAPER2CODE_TEST not in on_disk:
+        raise PaperError("is missing; it holds the tests", path=str(root / _PAPER2CODE_TEST))
+    text = next((on_disk[name] for name in _PAPER2CODE_TEXTS if name in on_disk), None)
+    if text is None:
+        raise PaperError(
+            f"has neither {_PAPER2CODE_TEXTS[0]} nor {_PAPER2CODE_TEXTS[1]}", path=str(root)
+        )
+    useful = {path: data for path, data in on_disk.items() if not _NEVER_READ.search(path)}
+    # Modules the shown code imports run in the candidate's process anyway. Modules only the tests
+    # import (references above all) stay hidden.
+    needed = _reachable((*annotated, *context), useful) - {_PAPER2CODE_TEST}
+    shown = [*annotated, *context, *sorted(needed.difference(annotated, context))]
+    dates = {
+        "v1": entry.arxiv_v1_date,
+        "arxiv": entry.arxiv_date,
+        "first_public_code": entry.first_commit_date,
+        "last_public_code": entry.last_commit_date,
+    }
+    address = entry.arxiv_abs or ""
+    return _with_challenges(
+        Paper(
+            id=entry.id,
+            title=entry.title,
+            authors=(),
+            arxiv=address.rpartition("/abs/")[2],
+            venue=entry.venue or "",
+            dates={event: day for event, day in dates.items() if day is not None},
+            domain="",
+            license="",
+            layout="paper2code",
+            root=root,
+            text=_prose(text),
+            annotated=annotated,
+            context=context,
+            files={path: on_disk[path] for path in shown},
+            tests={path: data for path, data in useful.items() if path not in shown},
+            image="cpu",
+            preload=_third_party(useful),
+            time_limit_s=_PAPER2CODE_TIME_LIMIT_S,
+            memory_limit_mb=_PAPER2CODE_MEMORY_LIMIT_MB,
+            code_url=entry.github_url or "",
+        )
+    )
+
+
+def _third_party(files: Mapping[str, bytes]) -> tuple[str, ...]:
+    found: set[str] = set()
+    for path in sorted(_reachable((_PAPER2CODE_TEST,), files)):
+        for module, _, _ in _imports(files[path], top_level=True):
+            top = module.split(".")[0]
+            ours = any(file == f"{top}.py" or file.startswith(f"{top}/") for file in files)
+            if module and not ours and top not in sys.stdlib_module_names:
+                found.add(module)
+    return tuple(sorted(found))
+
+
+def _reachable(start: Iterable[str], files: Mapping[str, bytes]) -> set[str]:
+    """The Python files that importing the ``start`` files can load, these included."""
+    seen: set[str] = set()
+    todo = [path for path in start if path in files]
+    while todo:
+        path = todo.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        if not path.endswith(".py"):
+            continue
+        # Importing a/b/c.py runs a/__init__.py and a/b/__init__.py first.
+        todo += [file for file in _packages(path) if file in files]
+        for module, names, level in _imports(files[path], top_level=False):
+            base = _absolute(module, level, path)
+            if base is None:
+                continue
+            for name in (base, *(f"{base}.{name}" if base else name for name in names)):
+                todo += _resolve(name, files)
+    return seen
+
+
+def _imports(source: bytes, *, top_level: bool) -> Iterator[tuple[str, tuple[str, ...], int]]:
+    """Every import as (module, imported names, leading dots); none if this is no Python."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the paper's code, not about ours
+            root = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return
+    todo: list[ast.AST] = [root]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, (), 0) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            level = node.level
+            if not (top_level and level):
+                yield node.module or "", tuple(alias.name for alias in node.names), level
+        elif not (top_level and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+            todo += ast.iter_child_nodes(node)
+
+
+def _absolute(module: str, level: int, path: str) -> str | None:
+    if level == 0:
+        return module
+    folders = path.split("/")[:-1]
+    if level - 1 > len(folders):
+        return None
+    return ".".join([*folders[: len(folders) - level + 1], *([module] if module else [])])
+
+
+def _resolve(module: str, files: Mapping[str, bytes]) -> list[str]:
+    if not module:
+        return []
+    stem = module.replace(".", "/")
+    return [path for path in (f"{stem}.py", f"{stem}/__init__.py") if path in files]
+
+
+def _packages(path: str) -> list[str]:
+    parts = path.split("/")[:-1]
+    return ["/".join([*parts[:depth], "__init__.py"]) for depth in range(1, len(parts) + 1)]
+
+
+# --- both layouts -----------------------------------------------------------------------------
+
+
+def _read_files(root: Path) -> dict[str, bytes]:
+    """All files of a paper's folder by relative path, sorted; no caches, nothing hidden."""
+    found: dict[str, bytes] = {}
+    todo = [root]
+    while todo:
+        for path in todo.pop().iterdir():
+            if path.name.startswith(".") or path.name in _CACHES:
+                continue
+            if path.is_symlink():
+                raise PaperError("is a symbolic link; put the file itself there", path=str(path))
+            if path.is_dir():
+                todo.append(path)
+            else:
+                found[path.relative_to(root).as_posix()] = path.read_bytes()
+    return dict(sorted(found.items()))
+
+
+def _check_lists(
+    document: Document,
+    on_disk: Mapping[str, bytes],
+    annotated: Sequence[str],
+    context: Sequence[str],
+    annotated_place: tuple[str | int, ...],
+    context_place: tuple[str | int, ...],
+) -> None:
+    listed: set[str] = set()
+    for paths, place in ((annotated, annotated_place), (context, context_place)):
+        for number, path in enumerate(paths):
+            if path not in on_disk:
+                raise document.error(f"{place[-1]}: there is no file {path!r}", *place, number)
+            if path in listed:
+                raise document.error(f"{place[-1]}: {path!r} is listed twice", *place, number)
+            listed.add(path)
+
+
+def _with_challenges(paper: Paper) -> Paper:
+    taken: set[str] = set()
+    challenges = []
+    for file in paper.annotated:
+        shown = str(paper.root / file)
+        text = _decode(paper.files[file])
+        regions = markers.find_regions(text, path=shown)
+        if not regions:
+            raise PaperError(
+                'is listed as annotated but has no `# <paper2code name="...">` tag', path=shown
+            )
+        for region in regions:
+            if not region.lines:
+                raise PaperError(
+                    f'the region "{region.name}" holds no code', path=shown, line=region.start + 1
+                )
+            id = f"{paper.id}/{_slug(region.name, taken)}"
+            masked = markers.mask(text, region)
+            challenges.append(
+                Challenge(
+                    id=id,
+                    paper=paper,
+                    file=file,
+                    region=region,
+                    hint=region.name,
+                    lines=region.lines,
+                    content_hash=_digest(
+                        [
+                            ("paper", paper.content_hash),
+                            ("id", id),
+                            ("file", file),
+                            ("before", masked.before),
+                            ("placeholder", masked.placeholder),
+                            ("after", masked.after),
+                        ]
+                    ),
+                )
+            )
+    object.__setattr__(paper, "challenges", tuple(challenges))  # the two types refer to each other
+    return paper
+
+
+def _slug(hint: str, taken: set[str]) -> str:
+    base = re.sub(r"[\W_]+", "-", hint.lower()).strip("-") or "region"
+    slug, number = base, 1
+    while slug in taken:
+        number += 1
+        slug = f"{base}-{number}"
+    taken.add(slug)
+    return slug
+
+
+def _names(names: Iterable[str] | None) -> set[str]:
+    return {names} if isinstance(names, str) else set(names or ())
+
+
+def _prose(data: bytes) -> str:
+    return data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _encode(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        # Half a surrogate pair, as JSON can carry it. It is no valid source, and the candidate's
+        # interpreter shall say so; it is not our error.
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _digest(parts: Iterable[tuple[str, str | bytes]]) -> str:
+    state = hashlib.sha256()
+    for name, content in parts:
+        data = content if isinstance(content, bytes) else _encode(content)
+        state.update(f"{name}\0{len(data)}\0".encode("utf-8", "surrogatepass"))
+        state.update(data)
+    return state.hexdigest()
