@@ -110,7 +110,8 @@ def test_a_challenge_masks_fills_and_splices(tmp_path: Path) -> None:
     assert (challenge.id, challenge.hint, challenge.lines) == ("Alpha/double-it", "double it", 1)
     assert challenge.reference == "    return x * 2\n"
     assert challenge.workspace()["src/double.py"] == (
-        b'def f(x):\n    # TODO: Implement block "double it"\n    # Approximately 1 line(s) of code.\n'
+        b'def f(x):\n    # TODO: Implement block "double it"\n'
+        b"    # Approximately 1 line(s) of code.\n"
     )
     assert challenge.tree()["src/double.py"] == b"def f(x):\n    return x * 2\n"
     assert challenge.tree("    return 0")["src/double.py"] == b"def f(x):\n    return 0\n"
@@ -129,7 +130,7 @@ def test_one_native_paper_folder_is_a_data_set_too(tmp_path: Path) -> None:
 
 
 def test_equal_hints_of_one_paper_get_different_ids(tmp_path: Path) -> None:
-    """Case C073: work was matched by its hint, so a second region with that hint counted as done."""
+    """Case C073: work was matched by its hint, so the second of two was never done."""
     files = native()
     files["Alpha/src/double.py"] = (
         "def f(x):\n"
@@ -352,7 +353,8 @@ def test_unknown_names_are_answered_with_near_ones(two_papers: Dataset) -> None:
 def test_a_public_folder_is_split_into_what_is_shown_and_what_is_hidden(tmp_path: Path) -> None:
     files = public(
         ENTRY.format(id="P") + "  context_file_paths: [train.py]\n  github_url: https://x.example\n"
-        "  arxiv_abs: https://arxiv.org/abs/2410.05258v2\n  first_commit_date: 2024-12-01\n  more: ok\n",
+        "  arxiv_abs: https://arxiv.org/abs/2410.05258v2\n  first_commit_date: 2024-12-01\n"
+        "  more: ok\n",
         "P",
     )
     files |= {
@@ -361,7 +363,8 @@ def test_a_public_folder_is_split_into_what_is_shown_and_what_is_hidden(tmp_path
         "P/lib/sub.py": "",
         "P/lib/far.py": "",
         "P/lib/unused.py": "",
-        "P/paper2code_test.py": "import unittest\nimport scipy.stats as st\nimport model\nimport model_ref\n"
+        "P/paper2code_test.py": "import unittest\nimport scipy.stats as st\nimport model\n"
+        "import model_ref\n"
         "from torch.nn import functional\ndef late():\n    import jax\n",
         "P/data/table.parquet": b"\0",
         "P/configs/loss.yaml": "a: 1\n",
@@ -431,7 +434,7 @@ def test_an_id_that_cannot_name_a_folder_is_refused(tmp_path: Path, id: str) -> 
 
 
 def test_quoted_and_unquoted_dates_are_days(tmp_path: Path) -> None:
-    """Case C080: an unquoted date became a date, a quoted one a string, and the two do not compare."""
+    """Case C080: an unquoted date became a date, a quoted one a string; they do not compare."""
     index = ENTRY.format(id="P") + "  arxiv_date: 2025-03-13\n  arxiv_v1_date: '2025-03-12'\n"
     dates = load_dataset(write(tmp_path, public(index, "P"))).papers[0].dates
     assert dates["v1"] < dates["arxiv"]
@@ -502,7 +505,7 @@ PUBLIC = os.environ.get("RCB_PUBLIC_DATASET")
 
 @pytest.mark.skipif(
     PUBLIC is None,
-    reason="set RCB_PUBLIC_DATASET to a clone of the public ResearchCodeBench repository to run this",
+    reason="set RCB_PUBLIC_DATASET to a clone of the public ResearchCodeBench",
 )
 def test_the_public_benchmark_loads_whole() -> None:
     assert PUBLIC is not None
