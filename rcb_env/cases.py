@@ -243,12 +243,16 @@ def _encode(value: Any, place: str, depth: int, blobs: list[bytes]) -> Any:
         if name not in _DTYPES:  # bfloat16 and smaller have no numpy twin
             plain = plain.to(torch.float32)
         return _encode_array(plain.resolve_conj().resolve_neg().numpy(), name, place, blobs)
-    raise TypeError(f"{place} is a {type(value).__name__}; return arrays, numbers, strings, or containers of them")
+    raise TypeError(
+        f"{place} is a {type(value).__name__}; return arrays, numbers, strings, or containers of them"
+    )
 
 
 def _encode_array(array: np.ndarray[Any, Any], name: str, place: str, blobs: list[bytes]) -> Any:
     if array.dtype.name not in _DTYPES:
-        raise TypeError(f"{place} is an array of dtype {array.dtype}; return bools, ints, floats or complex numbers")
+        raise TypeError(
+            f"{place} is an array of dtype {array.dtype}; return bools, ints, floats or complex numbers"
+        )
     blobs.append(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes())
     return {"array": [name, array.dtype.name, list(array.shape)]}
 
@@ -347,7 +351,9 @@ class Difference:
     detail: str
 
 
-def difference(want: Any, got: Any, *, rtol: float, atol: float, place: str = "output") -> Difference | None:
+def difference(
+    want: Any, got: Any, *, rtol: float, atol: float, place: str = "output"
+) -> Difference | None:
     """The first difference between the reference's output and the candidate's, or None.
 
     Structure, shapes and dtypes are compared first. Floats are close when ``|got - want| <= atol + rtol * |want|``;
@@ -360,15 +366,23 @@ def difference(want: Any, got: Any, *, rtol: float, atol: float, place: str = "o
             return _kinds_differ(want, got, place)
         if set(want) != set(got):
             missing, extra = sorted(set(want) - set(got)), sorted(set(got) - set(want))
-            return Difference(f"{place}: keys differ", f"missing {missing}, unexpected {extra}"[:500])
-        return _first(difference(want[k], got[k], rtol=rtol, atol=atol, place=f"{place}[{k!r}]") for k in want)
+            return Difference(
+                f"{place}: keys differ", f"missing {missing}, unexpected {extra}"[:500]
+            )
+        return _first(
+            difference(want[k], got[k], rtol=rtol, atol=atol, place=f"{place}[{k!r}]") for k in want
+        )
     if isinstance(want, list | tuple):
         if type(want) is not type(got):
             return _kinds_differ(want, got, place)
         if len(want) != len(got):
-            return Difference(f"{place}: the length differs", f"expected {len(want)}, got {len(got)}")
+            return Difference(
+                f"{place}: the length differs", f"expected {len(want)}, got {len(got)}"
+            )
         pairs = enumerate(zip(want, got, strict=True))
-        return _first(difference(w, g, rtol=rtol, atol=atol, place=f"{place}[{i}]") for i, (w, g) in pairs)
+        return _first(
+            difference(w, g, rtol=rtol, atol=atol, place=f"{place}[{i}]") for i, (w, g) in pairs
+        )
     if isinstance(want, float | complex) and type(got) in (int, float, type(want)):
         one, other = np.asarray(want), np.asarray(got, dtype=np.asarray(want).dtype)
         if bool(_close(one, other, rtol, atol)):
@@ -397,13 +411,19 @@ def _dtype_name(array: np.ndarray[Any, Any]) -> str:
     return array.dtype_name if isinstance(array, Array) and array.dtype_name else array.dtype.name
 
 
-def _array_difference(want: np.ndarray[Any, Any], got: Any, rtol: float, atol: float, place: str) -> Difference | None:
+def _array_difference(
+    want: np.ndarray[Any, Any], got: Any, rtol: float, atol: float, place: str
+) -> Difference | None:
     if not isinstance(got, np.ndarray):
         return _kinds_differ(want, got, place)
     if want.shape != got.shape:
-        return Difference(f"{place}: the shape differs", f"expected {list(want.shape)}, got {list(got.shape)}")
+        return Difference(
+            f"{place}: the shape differs", f"expected {list(want.shape)}, got {list(got.shape)}"
+        )
     if _dtype_name(want) != _dtype_name(got):
-        return Difference(f"{place}: the dtype differs", f"expected {_dtype_name(want)}, got {_dtype_name(got)}")
+        return Difference(
+            f"{place}: the dtype differs", f"expected {_dtype_name(want)}, got {_dtype_name(got)}"
+        )
     wrong = ~_close(np.asarray(want), np.asarray(got), rtol, atol)
     count = int(np.count_nonzero(wrong))
     if not count:
@@ -411,10 +431,14 @@ def _array_difference(want: np.ndarray[Any, Any], got: Any, rtol: float, atol: f
     where = tuple(int(i) for i in np.argwhere(wrong)[0])
     index = f"[{', '.join(map(str, where))}]" if where else ""
     message = f"{place}: {count} of {want.size} values differ, the first at {place}{index}"
-    return Difference(message, f"at {index or place}: expected {want[where]!r}, got {got[where]!r}"[:500])
+    return Difference(
+        message, f"at {index or place}: expected {want[where]!r}, got {got[where]!r}"[:500]
+    )
 
 
-def _close(want: np.ndarray[Any, Any], got: np.ndarray[Any, Any], rtol: float, atol: float) -> np.ndarray[Any, Any]:
+def _close(
+    want: np.ndarray[Any, Any], got: np.ndarray[Any, Any], rtol: float, atol: float
+) -> np.ndarray[Any, Any]:
     if want.dtype.kind not in "fc":
         return np.asarray(want == got)
     return np.asarray(np.isclose(got, want, rtol=rtol, atol=atol, equal_nan=True))

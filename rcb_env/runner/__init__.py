@@ -1,0 +1,11 @@
+"""The program that runs inside a box. Standard library only; `case_run` also uses numpy and `rcb_env.cases`.
+
+    main.py      the loop: reads requests from the host, stages files, watches a test run, cleans up after it
+    zygote.py    processes that have imported the heavy packages once; every test run is a fork of one
+    confine.py   what a process does to itself: limits, and not being readable by its siblings
+    case_run.py  what a test run executes: cases on one side, the judge's comparison on the other
+    wire.py      length-prefixed messages, used by both ends of the stream
+
+The host sends the sources of these modules over the stream when a box starts (`sandbox/box.py`), so an image needs only
+a Python and the paper's third-party packages, and never has to be rebuilt for a change here.
+"""

@@ -1,0 +1,177 @@
+"""What a test run of a native paper executes: `run` in either box, `judge` in the judge box only.
+
+`run` executes a paper's cases on the tree in the current folder and sends every output out as plain bytes. The process
+may belong to a hostile candidate, so nothing it sends is believed: no expected value, check or reference is here.
+`judge` gets the candidate's records and the reference's, compares them and runs the paper's checks. It never imports
+candidate code. Both get their settings as one message (`wire`) and write messages.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import sys
+import time
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, BinaryIO
+
+from rcb_env import cases
+from rcb_env.runner import wire
+
+MAX_FRAMES = 8  # innermost frames of candidate code told in an error
+MAX_TEXT = 2000  # characters of one error message
+
+
+def run(argument: bytes, result: BinaryIO) -> None:
+    """Run the cases that cover a file, with the seeds of a purpose; one record a case and seed, then ``done``.
+
+    Header of the argument: ``cases`` (source of cases.py), ``file``, ``purpose``, ``paper``.
+    Records: ``case``, ``seed``, ``error`` (None, or type, message, frames), and the encoded outputs as a blob. What the
+    judge needs of a case (``rtol``, ``atol``, ``compare``) is in the record, and taken from the reference's record only.
+    """
+    header, _ = _message(argument)
+    before = set(sys.modules)
+    tree = cases.Tree(Path.cwd())
+    namespace = _execute(header["cases"], "tests/cases.py")
+    chosen = [case for case in cases.cases_in(namespace) if case.tests(header["file"])]
+    for case in chosen:
+        for index in range(case.seeds):
+            seed = case.seed(header["purpose"], header["paper"], index)
+            started = time.perf_counter()
+            record = {
+                "case": case.name,
+                "seed": seed,
+                "rtol": case.rtol,
+                "atol": case.atol,
+                "compare": case.compare,
+            }
+            outputs, error = b"", None
+            try:
+                outputs = cases.encode(case.function(tree, cases.Rng(seed)))
+            except BaseException as raised:
+                if isinstance(raised, KeyboardInterrupt):
+                    raise
+                error = _describe(raised)
+            record |= {"error": error, "wall_s": time.perf_counter() - started}
+            result.write(wire.pack(record, [outputs]))
+            result.flush()
+    imports = sorted(name for name in set(sys.modules) - before if _is_third_party(name))
+    result.write(wire.pack({"done": True, "imports": imports}))
+
+
+def judge(argument: bytes, result: BinaryIO) -> None:
+    """Compare a candidate's records with the reference's and run the checks; one message with all outcomes.
+
+    Header of the argument: ``checks`` (source of checks.py), and ``reference`` and ``candidate``: lists of records whose
+    blobs follow in that order.
+    """
+    header, blobs = _message(argument)
+    checks = cases.checks_in(_execute(header["checks"], "tests/checks.py"))
+    reference, candidate = header["reference"], header["candidate"]
+    theirs = {
+        (record["case"], record["seed"]): (record, blob)
+        for record, blob in zip(candidate, blobs[len(reference) :], strict=True)
+    }
+    outcomes = []
+    for record, blob in zip(reference, blobs, strict=False):
+        key = (record["case"], record["seed"])
+        outcome, message, detail = _judge_one(record, blob, theirs.get(key), checks)
+        outcomes.append(
+            {
+                "case": key[0],
+                "seed": key[1],
+                "outcome": outcome,
+                "message": message,
+                "detail": detail,
+            }
+        )
+    result.write(wire.pack({"outcomes": outcomes}))
+
+
+def _judge_one(
+    record: Mapping[str, Any],
+    blob: bytes,
+    theirs: tuple[Mapping[str, Any], bytes] | None,
+    checks: tuple[cases.Check, ...],
+) -> tuple[str, str, str]:
+    if theirs is None:
+        return "not_run", "the tests ended before this case", ""
+    error = theirs[0]["error"]
+    if error is not None:
+        where = "".join(f"\n  {frame}" for frame in error["frames"])
+        return "error", f"{error['type']}: {error['message']}{where}", ""
+    try:
+        got = cases.decode(theirs[1])
+    except ValueError as problem:
+        return "failed", str(problem), ""
+    want = cases.decode(blob)
+    if record["compare"]:
+        found = cases.difference(want, got, rtol=record["rtol"], atol=record["atol"])
+        if found is not None:
+            return "failed", found.message, found.detail
+    for check in checks:
+        if check.case == record["case"]:
+            try:
+                check.function(got, want)
+            except Exception as problem:
+                text = str(problem)[:MAX_TEXT] or type(problem).__name__
+                return "failed", f"check {check.name}: {text}", ""
+    return "passed", "", ""
+
+
+def _message(data: bytes) -> wire.Message:
+    stream = io.BytesIO(data)
+    return wire.unpack(functools.partial(_read_exactly, stream))
+
+
+def _read_exactly(stream: BinaryIO, count: int) -> bytes:
+    data = stream.read(count)
+    if len(data) != count:
+        raise wire.WireError("a message is cut off")
+    return data
+
+
+def _execute(source: str, name: str) -> dict[str, Any]:
+    module = ModuleType(Path(name).stem)
+    sys.modules.setdefault(module.__name__, module)
+    exec(compile(source, name, "exec", dont_inherit=True), module.__dict__)
+    return module.__dict__
+
+
+def _is_third_party(name: str) -> bool:
+    module = sys.modules[name]
+    file = getattr(module, "__file__", None)
+    return isinstance(file, str) and not file.startswith(os.getcwd() + os.sep)
+
+
+def _describe(error: BaseException) -> dict[str, Any]:
+    root = os.getcwd() + os.sep
+    frames = []
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename.startswith(root):
+            frames.append(
+                f"{frame.filename.removeprefix(root)}:{frame.lineno} in {frame.name}: {frame.line or ''}"[
+                    :300
+                ]
+            )
+    if isinstance(error, SyntaxError) and error.filename and error.filename.startswith(root):
+        frames.append(
+            f"{error.filename.removeprefix(root)}:{error.lineno}: {(error.text or '').strip()}"[
+                :300
+            ]
+        )
+    try:
+        text = str(error.msg) if isinstance(error, SyntaxError) else str(error)
+    except Exception:
+        text = "(its message cannot be read)"
+    kinds = [kind.__name__ for kind in type(error).__mro__[:-2]]
+    return {
+        "type": type(error).__name__[:80],
+        "message": text[:MAX_TEXT],
+        "frames": frames[-MAX_FRAMES:],
+        "kinds": kinds[:12],
+    }

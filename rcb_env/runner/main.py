@@ -1,0 +1,340 @@
+"""The runner's loop: one request from the host, one answer, until the host closes the stream.
+
+    {"do": "zygote", "name", "parent", "preload"}     start a zygote, from the runner or from another zygote
+    {"do": "run", "zygote", "entry", "limits", "paths"}   blobs: the argument, then one per path
+    {"do": "ping"}
+
+A run gets the files of the request in a fresh folder, nothing else; when its process ends, every process it left is
+killed and every file, shared memory and message queue removed before the answer goes out. The answer says whether the
+box is clean (`clean`): when it is not, the host throws the box away. Wall time, memory of all processes together, and
+output are watched here; a run that passes a limit is ended and the answer says which.
+Not covered: what a run means. This program knows nothing of papers, cases or verdicts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from rcb_env.runner import confine, wire, zygote
+
+TREE = Path("/work/tree")
+_SCRATCH = (Path("/work"), Path("/tmp"), Path("/dev/shm"))
+_WATCH_EVERY_S = 0.05
+_SWEEP_FOR_S = 5.0
+_CHUNK = 1 << 16
+
+
+class Capture:
+    """The head and the tail of a stream that may be endless, in bounded memory."""
+
+    def __init__(self, limit: int) -> None:
+        self._half = limit // 2
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.total = 0
+
+    def feed(self, data: bytes) -> None:
+        self.total += len(data)
+        room = self._half - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if data:
+            self._tail += data
+            del self._tail[: -self._half]
+
+    def content(self) -> bytes:
+        left_out = self.total - len(self._head) - len(self._tail)
+        mark = f"\n[… {left_out} bytes left out …]\n".encode() if left_out else b""
+        return bytes(self._head) + mark + bytes(self._tail)
+
+
+class Runner:
+    """The state of one box: its stream to the host and its zygotes."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._input, self._output = os.dup(0), os.dup(1)
+        null = os.open(os.devnull, os.O_RDWR)
+        for standard in (0, 1):
+            os.dup2(null, standard)
+        os.close(null)
+        self._bounds_processes = bool(settings["bounds_processes"])
+        self._zygotes: dict[str, tuple[int, socket.socket]] = {}
+        self._keep = {1, os.getpid()}
+
+    def serve(self) -> None:
+        """Answer requests until the host closes the stream."""
+        while True:
+            try:
+                header, blobs = wire.unpack(self._read_exactly)
+            except wire.WireError:
+                return
+            if header["do"] == "run":
+                answer, out = self._run(header, blobs)
+            elif header["do"] == "zygote":
+                answer, out = self._start_zygote(header), []
+            else:
+                answer, out = {"pid": os.getpid()}, []
+            self._write(wire.pack(answer, out))
+
+    def _read_exactly(self, count: int) -> bytes:
+        data = bytearray()
+        while len(data) < count:
+            part = os.read(self._input, min(count - len(data), 1 << 20))
+            if not part:
+                raise wire.WireError("the host closed the stream")
+            data += part
+        return bytes(data)
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._output, view) :]
+
+    def _start_zygote(self, header: dict[str, Any]) -> dict[str, Any]:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        parent = self._zygotes.get(header.get("parent") or "")
+        with theirs:
+            if parent is None:
+                pid = zygote.spawn(theirs, self._forget_channels, header["preload"])
+            else:
+                request = {"do": "zygote", "preload": header["preload"]}
+                zygote.send(parent[1], request, (theirs.fileno(),))
+                pid = zygote.receive(parent[1])[0].get("pid", 0)
+        report, _ = zygote.receive(ours)
+        if not report:
+            ours.close()
+            return {"started": False, "failed": {}, "threads": 0}
+        usable = report["threads"] == 1
+        if usable:
+            self._zygotes[header["name"]] = (pid, ours)
+            self._keep.add(pid)
+        else:
+            ours.close()
+        return {"started": usable, "failed": report["failed"], "threads": report["threads"]}
+
+    def _forget_channels(self) -> None:
+        os.close(self._input)
+        os.close(self._output)
+        for _, channel in self._zygotes.values():
+            channel.close()
+
+    def _run(
+        self, header: dict[str, Any], blobs: list[bytes]
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        limits = header["limits"]
+        _stage(header["paths"], blobs[1:])
+        argument = os.memfd_create("argument")
+        _write_all(argument, blobs[0])
+        pipes = [os.pipe() for _ in range(3)]
+        _, channel = self._zygotes[header["zygote"]]
+        request = {
+            "do": "run",
+            "entry": header["entry"],
+            "folder": str(TREE),
+            "limits": limits,
+            "processes_now": len(self._keep) + 1 if self._bounds_processes else None,
+        }
+        started = time.monotonic()
+        zygote.send(channel, request, (argument, *(write for _, write in pipes)))
+        os.close(argument)
+        for _, write in pipes:
+            os.close(write)
+        pid = zygote.receive(channel)[0].get("pid", 0)
+        run = _Watch(self, pid, channel, [read for read, _ in pipes], limits, started)
+        ended = run.until_the_end() if pid else "zygote"
+        clean = self._clean_up() and ended != "zygote"
+        run.drain()
+        answer = {"ended": ended, "clean": clean, "wall_s": run.wall_s, **run.status}
+        captured = [capture.content() for capture in (run.stdout, run.stderr)]
+        return answer, [bytes(run.result), *captured]
+
+    def others(self) -> list[int]:
+        """Every living process of the box but init, the runner and the zygotes."""
+        return [
+            pid
+            for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+            if pid not in self._keep and _lives(pid)
+        ]
+
+    def host_is_gone(self) -> bool:
+        """Whether the host closed its end while a run was under way."""
+        poll = select.poll()
+        poll.register(self._input, select.POLLHUP | select.POLLERR)
+        return bool(poll.poll(0))
+
+    def _clean_up(self) -> bool:
+        deadline = time.monotonic() + _SWEEP_FOR_S
+        while left := self.others():
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0)
+        confine.remove_system_v_objects()
+        return all(_empty(folder) for folder in _SCRATCH)
+
+
+class _Watch:
+    """One test run, watched from its start to its end."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        pid: int,
+        channel: socket.socket,
+        pipes: list[int],
+        limits: dict[str, Any],
+        started: float,
+    ) -> None:
+        self._runner, self._pid, self._channel, self._limits = runner, pid, channel, limits
+        self._started = started
+        self.result = bytearray()
+        self.stdout = Capture(limits["output_bytes"])
+        self.stderr = Capture(limits["output_bytes"])
+        self._open = dict(zip(pipes, (None, self.stdout, self.stderr), strict=True))
+        self.status: dict[str, Any] = {"status": None, "cpu_s": 0.0, "max_rss_bytes": 0}
+        self.wall_s = 0.0
+        self._poll = select.poll()
+        for descriptor in pipes:
+            os.set_blocking(descriptor, False)
+            self._poll.register(descriptor, select.POLLIN)
+        self._poll.register(channel, select.POLLIN)
+
+    def until_the_end(self) -> str:
+        """Wait for the run's main process; returns exit, timeout, memory, result (too large) or zygote (it died)."""
+        deadline = self._started + self._limits["wall_s"]
+        next_look = self._started + _WATCH_EVERY_S
+        ended = ""
+        while True:
+            now = time.monotonic()
+            if now >= next_look:
+                next_look = now + _WATCH_EVERY_S
+                if self._runner.host_is_gone():
+                    os._exit(0)
+                if not ended and self._memory_bytes() > self._limits["memory_bytes"]:
+                    ended = self._stop("memory")
+            if not ended and now >= deadline:
+                ended = self._stop("timeout")
+            if not ended and len(self.result) > self._limits["result_bytes"]:
+                ended = self._stop("result")
+            wait_s = next_look - now if ended else min(next_look, deadline) - now
+            for descriptor, _ in self._poll.poll(max(0.0, wait_s) * 1000):
+                if descriptor == self._channel.fileno():
+                    report, _ = zygote.receive(self._channel)
+                    self.wall_s = time.monotonic() - self._started
+                    if not report:
+                        return "zygote"
+                    self.status = report
+                    return ended or "exit"
+                self._read(descriptor)
+
+    def _stop(self, reason: str) -> str:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+        return reason
+
+    def drain(self) -> None:
+        """Take what is still in the pipes, once nobody is left who could write to them."""
+        for descriptor in list(self._open):
+            while self._read(descriptor):
+                pass
+            if descriptor in self._open:
+                os.close(descriptor)
+
+    def _read(self, descriptor: int) -> bool:
+        try:
+            data = os.read(descriptor, _CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._poll.unregister(descriptor)
+            del self._open[descriptor]
+            os.close(descriptor)
+            return False
+        capture = self._open[descriptor]
+        if capture is not None:
+            capture.feed(data)
+        elif len(self.result) <= self._limits["result_bytes"]:
+            self.result += data
+        return True
+
+    def _memory_bytes(self) -> int:
+        """Memory of all processes of the run: first a cheap upper bound, and the exact share only above the limit."""
+        others = self._runner.others()
+        total = sum(_proc_kib(pid, "status", ("RssAnon", "RssShmem")) for pid in others)
+        if total * 1024 > self._limits["memory_bytes"]:
+            total = sum(_proc_kib(pid, "smaps_rollup", ("Pss_Anon", "Pss_Shmem")) for pid in others)
+        return total * 1024
+
+
+def _proc_kib(pid: int, file: str, fields: tuple[str, ...]) -> int:
+    try:
+        text = Path(f"/proc/{pid}/{file}").read_text()
+    except OSError:
+        return 0
+    rows = (line.split() for line in text.splitlines())
+    return sum(int(row[1]) for row in rows if row and row[0].rstrip(":") in fields)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _stage(paths: list[str], contents: list[bytes]) -> None:
+    TREE.mkdir(parents=True)
+    made = {TREE}
+    for path, content in zip(paths, contents, strict=True):
+        target = TREE / path
+        if target.parent not in made:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            made.add(target.parent)
+        target.write_bytes(content)
+
+
+def _empty(folder: Path) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        for entry in os.scandir(folder):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, onerror=_make_writable_and_retry)
+            else:
+                os.unlink(entry.path)
+        return not os.listdir(folder)
+    return True
+
+
+def _make_writable_and_retry(action: Any, path: str, _error: Any) -> None:
+    with contextlib.suppress(OSError):
+        os.chmod(os.path.dirname(path), 0o700)
+        os.chmod(path, 0o700)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            action(path)
+
+
+def main(settings: dict[str, Any]) -> None:
+    """Run until the host closes the stream."""
+    confine.become_unprivileged(settings["uid"])
+    confine.set_dumpable(False)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    Runner(settings).serve()

@@ -1,0 +1,127 @@
+"""A zygote: a process that has imported the heavy packages once and forks a fresh child for every test run.
+
+It talks to the runner over a Unix socket, one JSON datagram a message; file descriptors travel beside it. It has one
+thread (a fork of a process with more is not safe) and says so when a package it preloaded started another. It runs no
+code of a paper and none of an agent: only its children do, and each of them ends with its run.
+"""
+
+from __future__ import annotations
+
+import array
+import gc
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from rcb_env.runner import confine
+
+_MAX_DATAGRAM = 1 << 18
+
+
+def send(
+    channel: socket.socket, message: dict[str, Any], descriptors: tuple[int, ...] = ()
+) -> None:
+    """Send one message, with file descriptors for the other end."""
+    control = (
+        [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+        if descriptors
+        else []
+    )
+    channel.sendmsg([json.dumps(message).encode()], control)
+
+
+def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """The next message and its file descriptors; an empty message when the other end is gone."""
+    data, control, _, _ = channel.recvmsg(_MAX_DATAGRAM, socket.CMSG_SPACE(8 * 4))
+    descriptors = array.array("i")
+    for level, kind, content in control:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            descriptors.frombytes(content[: len(content) - len(content) % descriptors.itemsize])
+    return (json.loads(data) if data else {}), list(descriptors)
+
+
+def spawn(channel: socket.socket, close: Callable[[], None], preload: list[str]) -> int:
+    """Fork this process into a zygote that serves `channel`; returns its pid (in the parent)."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        close()
+        _serve(channel, preload)
+    except BaseException:
+        traceback.print_exc()
+    os._exit(1)
+
+
+def _serve(channel: socket.socket, preload: list[str]) -> NoReturn:
+    confine.set_dumpable(False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    failed = {}
+    for name in preload:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            failed[name] = f"{type(error).__name__}: {error}"[:300]
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+    gc.collect()
+    gc.freeze()  # children must not copy the pages of what is here for good
+    threads = len(os.listdir("/proc/self/task"))
+    send(channel, {"ready": True, "failed": failed, "threads": threads})
+    while True:
+        message, descriptors = receive(channel)
+        if not message:
+            os._exit(0)
+        if message["do"] == "zygote":
+            peer = socket.socket(fileno=descriptors[0])
+            send(channel, {"pid": spawn(peer, channel.close, message["preload"])})
+            peer.close()
+            continue
+        pid = os.fork()
+        if pid == 0:
+            _test_run(channel, message, descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        send(channel, {"pid": pid})
+        _, status, usage = os.wait4(pid, 0)
+        cpu_s = usage.ru_utime + usage.ru_stime
+        send(channel, {"status": status, "cpu_s": cpu_s, "max_rss_bytes": usage.ru_maxrss * 1024})
+
+
+def _test_run(channel: socket.socket, message: dict[str, Any], descriptors: list[int]) -> NoReturn:
+    code = 1
+    try:
+        channel.close()
+        argument_fd, result_fd, stdout_fd, stderr_fd = descriptors
+        os.setsid()
+        for source, target in ((stdout_fd, 1), (stderr_fd, 2)):
+            os.dup2(source, target)
+            os.close(source)
+        os.chdir(message["folder"])
+        with open(argument_fd, "rb") as stream:
+            stream.seek(0)
+            argument = stream.read()
+        confine.set_dumpable(True)  # an ordinary process again: it may read its own /proc entries
+        confine.set_limits(message["limits"], processes_now=message["processes_now"])
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        if "torch" in sys.modules and (threads := int(os.environ.get("OMP_NUM_THREADS", "1"))) > 1:
+            sys.modules["torch"].set_num_threads(threads)
+        module, _, function = message["entry"].partition(":")
+        with open(result_fd, "wb") as result:
+            getattr(importlib.import_module(module), function)(argument, result)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except Exception:
+                code = 1
+        os._exit(code)

@@ -1,0 +1,246 @@
+"""The host's end of a box: start its runner, ask it to run things, trust nothing it says.
+
+A maker (`Maker`) gives a byte stream to a Python process inside a box; everything else is the same for all makers. A box
+serves one test run at a time and is used by one thread at a time. Whatever goes wrong with the box itself is a
+`BoxDied`: end of stream, silence past the deadline, an answer that is not the protocol. What goes wrong with the code
+in it is a `RunResult`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from rcb_env.errors import BoxDied
+from rcb_env.runner import wire
+
+MIB = 1024 * 1024
+START_DEADLINE_S = 60.0  # to start the runner's interpreter
+PRELOAD_DEADLINE_S = 300.0  # to import a paper's packages once
+GRACE_S = 15.0  # beyond a run's wall time, for cleaning up, before the box counts as dead
+
+_SERVED = (
+    "errors",
+    "cases",
+    "runner",
+    "runner.wire",
+    "runner.confine",
+    "runner.zygote",
+    "runner.main",
+    "runner.case_run",
+)
+
+# The first thing a box's Python executes: it reads the runner's modules from the stream and serves them from memory.
+BOOTSTRAP = """
+import importlib.abc, importlib.util, json, os, sys
+def read(count):
+    data = b""
+    while len(data) < count:
+        part = os.read(0, count - len(data))
+        if not part: sys.exit(3)
+        data += part
+    return data
+boot = json.loads(read(int.from_bytes(read(4), "big")))
+class Served(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+    def find_spec(self, name, path=None, target=None):
+        if name in boot["modules"]:
+            return importlib.util.spec_from_loader(name, self, is_package=name in boot["packages"])
+    def get_source(self, name):
+        return boot["modules"][name]
+sys.meta_path.insert(0, Served())
+from rcb_env.runner.main import main
+main(boot["settings"])
+"""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one test run may use; passing any of them ends the run."""
+
+    wall_s: float = 20.0  # seconds from the fork to the end of its main process
+    memory_bytes: int = 1024 * MIB  # all its processes together, beyond what the zygote holds
+    processes: int = 64  # processes and threads at once
+    file_size_bytes: int = 32 * MIB  # the largest single file
+    open_files: int = 256  # descriptors per process
+    output_bytes: int = 32 * 1024  # of stdout and of stderr that is kept (head and tail)
+    result_bytes: int = 96 * MIB  # of outputs sent to the host
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a test run ended, and what it left: its outputs, unchecked, and the head and tail of what it printed."""
+
+    ended: Literal["exit", "timeout", "memory", "result", "zygote"]
+    exit_code: int | None  # negative: the signal that ended the process
+    result: bytes
+    stdout: str
+    stderr: str
+    wall_s: float
+    cpu_s: float
+    max_rss_bytes: int
+
+
+@dataclass(frozen=True)
+class BoxSettings:
+    """How a box is made."""
+
+    image: str = "cpu"  # the lock file its packages come from
+    scratch_bytes: int = 64 * MIB  # size of each of its temporary folders
+    threads: int = 1  # OMP and BLAS threads
+    hash_seed: int = 0  # PYTHONHASHSEED
+
+    def environment(self) -> dict[str, str]:
+        """The whole environment of the processes in the box."""
+        threads = str(self.threads)
+        return {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": "/tmp",
+            "LANG": "C.UTF-8",
+            "PYTHONHASHSEED": str(self.hash_seed),
+            "OMP_NUM_THREADS": threads,
+            "OPENBLAS_NUM_THREADS": threads,
+            "MKL_NUM_THREADS": threads,
+        }
+
+
+class Channel(Protocol):
+    """A byte stream to the Python process in a box."""
+
+    def send(self, data: bytes, deadline: float) -> None:
+        """Write all of `data`; BoxDied when the box is gone or does not read by the (monotonic) deadline."""
+
+    def receive(self, count: int, deadline: float) -> bytes:
+        """Exactly `count` bytes; BoxDied when the box is gone or silent at the (monotonic) deadline."""
+
+    def close(self) -> None:
+        """End the box and everything in it, at once. Idempotent; never raises."""
+
+
+class Maker(Protocol):
+    """Makes boxes of one kind. `RCB` needs nothing else to know a new kind of sandbox."""
+
+    name: str
+    version: str  # of the tool and the image, as recorded in a run
+    bounds_processes: bool  # whether the runner's own limit on processes holds in this kind of box
+
+    def start(self, settings: BoxSettings) -> tuple[Channel, Mapping[str, Any]]:
+        """A fresh box running ``python -c BOOTSTRAP``, and the runner's settings (``uid``).
+
+        Raises:
+            SandboxUnavailable: this kind of box cannot be made here; says what to do.
+            BoxDied: this one could not be made; another try may work.
+        """
+
+
+class Box:
+    """One box with a running runner. Use it from one thread at a time."""
+
+    def __init__(self, maker: Maker, settings: BoxSettings) -> None:
+        self.runs = 0
+        self.clean = True  # False: something of a run may be left in the box
+        self._zygotes: set[str] = set()
+        self._channel, runner = maker.start(settings)
+        try:
+            boot = {
+                "modules": _served_modules(),
+                "packages": ["rcb_env", "rcb_env.runner"],
+                "settings": {**runner, "bounds_processes": maker.bounds_processes},
+            }
+            data = json.dumps(boot).encode()
+            deadline = time.monotonic() + START_DEADLINE_S
+            self._channel.send(len(data).to_bytes(4, "big") + data, deadline)
+            self._ask({"do": "ping"}, (), START_DEADLINE_S)
+        except BaseException:
+            self._channel.close()
+            raise
+
+    def zygote(self, name: str, preload: Sequence[str], *, parent: str = "") -> bool:
+        """Have a zygote of this name that imported `preload`; False when it cannot be had (use its parent).
+
+        A name always stands for the same packages; asking again costs nothing.
+        """
+        if name in self._zygotes:
+            return True
+        request = {"do": "zygote", "name": name, "parent": parent, "preload": list(preload)}
+        answer, _ = self._ask(request, (), PRELOAD_DEADLINE_S)
+        if answer.get("started") is not True:
+            return False
+        self._zygotes.add(name)
+        return True
+
+    def run(
+        self, zygote: str, entry: str, argument: bytes, files: Mapping[str, bytes], limits: Limits
+    ) -> RunResult:
+        """Run ``module:function`` in a fork of a zygote, in a fresh folder that holds `files`.
+
+        Raises:
+            BoxDied: the box is gone or does not answer; nothing is known about the run.
+        """
+        self.runs += 1
+        request = {
+            "do": "run",
+            "zygote": zygote,
+            "entry": entry,
+            "limits": asdict(limits),
+            "paths": list(files),
+        }
+        answer, blobs = self._ask(request, [argument, *files.values()], limits.wall_s + GRACE_S)
+        try:
+            status = answer["status"]
+            exit_code = None if status is None else _exit_code(int(status))
+            result, stdout, stderr = blobs
+            self.clean = answer["clean"] is True
+            return RunResult(
+                ended=answer["ended"],
+                exit_code=exit_code,
+                result=result,
+                stdout=stdout.decode("utf-8", "replace"),
+                stderr=stderr.decode("utf-8", "replace"),
+                wall_s=float(answer["wall_s"]),
+                cpu_s=float(answer["cpu_s"]),
+                max_rss_bytes=int(answer["max_rss_bytes"]),
+            )
+        except (KeyError, TypeError, ValueError):
+            raise self._dead("answered with something that is not a result") from None
+
+    def ping(self, timeout_s: float = 5.0) -> None:
+        """Raise BoxDied unless the runner answers."""
+        self._ask({"do": "ping"}, (), timeout_s)
+
+    def close(self) -> None:
+        """End the box. Idempotent."""
+        self._channel.close()
+
+    def _ask(
+        self, header: Mapping[str, Any], blobs: Sequence[bytes], timeout_s: float
+    ) -> wire.Message:
+        deadline = time.monotonic() + timeout_s
+        try:
+            self._channel.send(wire.pack(header, blobs), deadline)
+            return wire.unpack(lambda count: self._channel.receive(count, deadline))
+        except wire.WireError as error:
+            raise self._dead(str(error)) from None
+
+    def _dead(self, why: str) -> BoxDied:
+        self.close()
+        return BoxDied(f"a box {why}")
+
+
+def _exit_code(status: int) -> int:
+    return -(status & 0x7F) if status & 0x7F else (status >> 8) & 0xFF
+
+
+@cache
+def _served_modules() -> dict[str, str]:
+    package = Path(__file__).parents[1]
+    modules = {"rcb_env": ""}
+    for name in _SERVED:
+        path = package.joinpath(*name.split("."))
+        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        modules[f"rcb_env.{name}"] = file.read_text(encoding="utf-8")
+    return modules

@@ -1,0 +1,220 @@
+"""Boxes made with bubblewrap: namespaces without a daemon, about 10 ms each.
+
+A box has its own process, network, IPC, host name and mount namespaces: no network, a read-only root made of the host's
+/usr, the Python in use and the image's packages, three size-capped temporary folders, and no capabilities. Started by
+root, it runs as a user of its own; started by anybody else, in a user namespace. Closing it kills every process in it.
+Not covered: a limit on the memory of files and shared memory beyond the temporary folders' size; the runner watches the
+memory of processes (Docker bounds all of it by cgroup).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import queue
+import select
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from typing import IO, Any
+
+from rcb_env.errors import BoxDied, SandboxUnavailable
+from rcb_env.sandbox import images
+from rcb_env.sandbox.box import BOOTSTRAP, BoxSettings
+
+INSTALL_HINT = "install it with your system's packages (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap)"
+_FIRST_UID = (
+    200_000  # boxes of root get users nobody else has, so that limits per user are limits per box
+)
+# Fixed places in a box, whatever the host's: a Python or a cache below /tmp would vanish under the box's own /tmp.
+_PYTHON, _PACKAGES = Path("/opt/rcb/python"), Path("/opt/rcb/packages")
+_SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives")
+_uids = itertools.count(_FIRST_UID + os.getpid() % 50_000 * 16)
+
+
+class Bubblewrap:
+    """Makes boxes with the ``bwrap`` program."""
+
+    name = "bubblewrap"
+    bounds_processes = True
+
+    def __init__(self) -> None:
+        program = shutil.which("bwrap")
+        if program is None:
+            raise SandboxUnavailable(f"bubblewrap is not installed: {INSTALL_HINT}")
+        self._program = program
+        done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+        self.version = done.stdout.strip()
+
+    def start(self, settings: BoxSettings) -> tuple[BubblewrapChannel, Mapping[str, Any]]:
+        """A fresh box; see `Maker.start`."""
+        python = images.realise(settings.image)
+        uid = next(_uids) if os.geteuid() == 0 else 0
+        executable = python.executable.resolve()
+        base = python.base_prefix.resolve()
+        if not base.is_relative_to("/usr"):
+            executable = _PYTHON / executable.relative_to(base)
+        environment = {
+            **settings.environment(),
+            "PYTHONPATH": str(_PACKAGES),
+            "LD_LIBRARY_PATH": str(_PYTHON / "lib"),
+        }
+        command = [
+            self._program,
+            *_isolation(uid),
+            *_file_system(python, settings),
+            "--clearenv",
+            *(word for item in environment.items() for word in ("--setenv", *item)),
+            *("--chdir", "/work", str(executable), "-s", "-S", "-P", "-B", "-c", BOOTSTRAP),
+        ]
+        return _spawner.call(lambda: BubblewrapChannel(command)), {"uid": uid}
+
+
+def _isolation(uid: int) -> list[str]:
+    shared = [
+        "--unshare-pid",
+        "--unshare-net",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+    ]
+    shared += ["--die-with-parent", "--new-session", "--hostname", "box", "--cap-drop", "ALL"]
+    if uid:  # root: the runner becomes this user as its first act, and the kernel takes all capabilities with it
+        return [*shared, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    return [*shared, "--unshare-user", "--uid", "1000", "--gid", "1000"]
+
+
+def _file_system(python: images.BoxPython, settings: BoxSettings) -> list[str]:
+    words = ["--ro-bind", "/usr", "/usr"]
+    for name in ("bin", "lib", "lib32", "lib64", "sbin"):
+        path = Path("/", name)
+        if path.is_symlink():
+            words += ["--symlink", os.readlink(path), str(path)]
+        elif path.exists():
+            words += ["--ro-bind", str(path), str(path)]
+    for file in _SYSTEM_FILES:
+        words += ["--ro-bind-try", file, file]
+    words += ["--proc", "/proc", "--dev", "/dev"]
+    packages = next(python.prefix.glob("lib/python3*/site-packages"))
+    for folder in ("/opt", "/opt/rcb"):  # root makes folders that only root can enter, unless told otherwise
+        words += ["--perms", "0755", "--dir", folder]
+    words += ["--ro-bind", str(packages), str(_PACKAGES)]
+    base = python.base_prefix.resolve()
+    if not base.is_relative_to("/usr"):
+        words += ["--ro-bind", str(base), str(_PYTHON)]
+    for folder in ("/work", "/tmp", "/dev/shm"):
+        words += ["--perms", "1777", "--size", str(settings.scratch_bytes), "--tmpfs", folder]
+    return [*words, "--remount-ro", "/"]
+
+
+class BubblewrapChannel:
+    """The standard streams of a ``bwrap`` process."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._errors: IO[bytes] = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, bufsize=0
+        )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._in, False)
+        os.set_blocking(self._out, False)
+        self._closing = threading.Lock()
+
+    def send(self, data: bytes, deadline: float) -> None:
+        """See `Channel.send`."""
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[os.write(self._in, view) :]
+            except BlockingIOError:
+                self._wait(self._in, select.POLLOUT, deadline)
+            except (OSError, ValueError):
+                raise self._dead("ended") from None
+
+    def receive(self, count: int, deadline: float) -> bytes:
+        """See `Channel.receive`."""
+        data = bytearray()
+        while len(data) < count:
+            try:
+                part = os.read(self._out, count - len(data))
+            except BlockingIOError:
+                self._wait(self._out, select.POLLIN, deadline)
+                continue
+            except (OSError, ValueError):
+                raise self._dead("ended") from None
+            if not part:
+                raise self._dead("ended")
+            data += part
+        return bytes(data)
+
+    def _wait(self, descriptor: int, event: int, deadline: float) -> None:
+        poll = select.poll()
+        poll.register(descriptor, event)
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            raise self._dead("did not answer in time")
+
+    def _dead(self, why: str) -> BoxDied:
+        said = ""
+        with contextlib.suppress(OSError, ValueError):
+            self._errors.seek(0)
+            said = self._errors.read(4000).decode("utf-8", "replace").strip()
+        self.close()
+        return BoxDied(f"a bubblewrap box {why}{': ' + said.splitlines()[-1] if said else ''}")
+
+    def close(self) -> None:
+        """See `Channel.close`."""
+        with self._closing:
+            self._process.kill()
+            self._process.wait()
+            self._in = self._out = -1
+            for stream in (self._process.stdin, self._process.stdout, self._errors):
+                if stream is not None:
+                    with contextlib.suppress(OSError):
+                        stream.close()
+
+
+class _Spawner:
+    """Starts boxes from one thread that never ends.
+
+    A box dies with the thread that started it (bubblewrap asks the kernel for that, so that no box outlives a driver
+    that was killed), and the threads that need boxes come and go.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owner = 0
+        self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
+
+    def call(self, job: Callable[[], BubblewrapChannel]) -> BubblewrapChannel:
+        with self._lock:
+            if self._owner != os.getpid():  # first use, or a fork of a process that used it
+                self._owner = os.getpid()
+                self._jobs = queue.SimpleQueue()
+                threading.Thread(
+                    target=self._serve, args=(self._jobs,), name="rcb-spawner", daemon=True
+                ).start()
+        done: Future[BubblewrapChannel] = Future()
+        self._jobs.put((job, done))
+        try:
+            return done.result()
+        except OSError as error:
+            raise SandboxUnavailable(f"bubblewrap cannot be started: {error}") from None
+
+    @staticmethod
+    def _serve(jobs: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]]) -> None:
+        while True:
+            job, done = jobs.get()
+            try:
+                done.set_result(job())
+            except BaseException as error:
+                done.set_exception(error)
+
+
+_spawner = _Spawner()

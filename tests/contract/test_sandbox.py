@@ -1,0 +1,409 @@
+"""The conformance suite: what every kind of box must do, whoever makes it.
+
+Each test sends a small case into a real box and runs it there. Known differences between makers: none yet.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rcb_env import cases
+from rcb_env.errors import BoxDied
+from rcb_env.runner import wire
+from rcb_env.sandbox import MAKERS, make
+from rcb_env.sandbox.box import MIB, Box, BoxSettings, Limits, RunResult
+from rcb_env.sandbox.pool import Pool
+
+LIMITS = Limits(wall_s=20.0, memory_bytes=256 * MIB, processes=40, file_size_bytes=8 * MIB)
+SETTINGS = BoxSettings(scratch_bytes=16 * MIB)
+
+
+@pytest.fixture(scope="module", params=MAKERS)
+def maker_name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def shared_box(maker_name: str) -> Iterator[list[Box]]:
+    boxes = [new_box(maker_name)]
+    yield boxes
+    boxes[0].close()
+
+
+@pytest.fixture
+def box(shared_box: list[Box], maker_name: str) -> Box:
+    """A box that works: the module's, or a new one when a test before this one ended it."""
+    try:
+        shared_box[0].ping()
+        assert shared_box[0].clean
+    except (BoxDied, AssertionError):
+        shared_box[0].close()
+        shared_box[0] = new_box(maker_name)
+    return shared_box[0]
+
+
+def new_box(maker_name: str) -> Box:
+    made = Box(make(maker_name), SETTINGS)
+    assert made.zygote("plain", ("numpy",))
+    return made
+
+
+def execute(
+    box: Box, body: str, limits: Limits = LIMITS, files: dict[str, bytes] | None = None
+) -> RunResult:
+    """Run the body of a function in the box; what it returns is read by `answer`."""
+    source = "import ctypes, os, signal, socket, subprocess, sys, threading, time\nfrom rcb_env.cases import case\n"
+    source += "@case(seeds=1)\ndef probe(tree, rng):\n" + textwrap.indent(
+        textwrap.dedent(body), "    "
+    )
+    argument = wire.pack(
+        {"cases": source, "file": "src/x.py", "purpose": "final", "paper": "probe"}
+    )
+    return box.run("plain", "rcb_env.runner.case_run:run", argument, files or {}, limits)
+
+
+def answer(run: RunResult) -> Any:
+    """What the body returned."""
+    assert run.ended == "exit" and run.exit_code == 0, run
+    stream = io.BytesIO(run.result)
+    header, (output,) = wire.unpack(stream.read)
+    assert header["error"] is None, header["error"]
+    return cases.decode(output)
+
+
+def error(run: RunResult) -> str:
+    """The type of the exception that ended the body."""
+    header, _ = wire.unpack(io.BytesIO(run.result).read)
+    return str(header["error"]["type"])
+
+
+def test_the_files_of_a_run_are_there_and_nothing_else(box: Box) -> None:
+    files = {"src/a.py": b"x = 1\n", "data/deep/b.bin": bytes(range(256))}
+    found = answer(
+        execute(
+            box,
+            "return sorted(os.path.join(d, f) for d, _, fs in os.walk('.') for f in fs)",
+            files=files,
+        )
+    )
+    assert found == ["./data/deep/b.bin", "./src/a.py"]
+
+
+def test_nothing_of_a_run_is_left_for_the_next(box: Box) -> None:
+    """Case C050, C036: files, processes and shared memory of one run are gone before the next begins."""
+    leave = """
+        for folder in ("/work", "/work/tree", "/tmp", "/dev/shm"):
+            os.makedirs(folder + "/left/deep", exist_ok=True)
+            open(folder + "/left/deep/file", "w").close()
+            os.chmod(folder + "/left/deep", 0)
+        ctypes.CDLL(None).shmget(4711, 4096, 0o1666)
+        for _ in range(20):
+            subprocess.Popen(["sleep", "600"], start_new_session=True)
+        os.environ["LEFT"] = "1"
+        sys.modules["os"].left = True
+        return len(os.listdir("/tmp"))
+    """
+    assert answer(execute(box, leave)) == 1
+    look = """
+        running = [open(f"/proc/{p}/cmdline").read() for p in os.listdir("/proc") if p.isdigit()]
+        return {
+            "files": sorted(os.listdir("/work") + os.listdir("/tmp") + os.listdir("/dev/shm")),
+            "sleeping": sum("sleep" in words for words in running),
+            "shared": len(open("/proc/sysvipc/shm").read().splitlines()) - 1,
+            "memory": "LEFT" in os.environ or hasattr(os, "left"),
+        }
+    """
+    assert answer(execute(box, look)) == {
+        "files": ["tree"],
+        "sleeping": 0,
+        "shared": 0,
+        "memory": False,
+    }
+
+
+def test_there_is_no_network(box: Box) -> None:
+    body = """
+        names = os.listdir("/sys/class/net") if os.path.isdir("/sys/class/net") else ["lo"]
+        try:
+            socket.create_connection(("192.0.2.1", 80), timeout=2)
+        except OSError as error:
+            return names, "refused"
+        return names, "connected"
+    """
+    assert answer(execute(box, body)) == (["lo"], "refused")
+
+
+def test_only_the_scratch_folders_can_be_written(box: Box) -> None:
+    body = """
+        writable = []
+        for folder in ("/", "/usr", "/etc", "/home", "/root", "/var", sys.prefix, sys.base_prefix, "/work", "/tmp", "/dev/shm"):
+            try:
+                open(folder + "/probe", "w").close()
+            except OSError:
+                continue
+            writable.append(folder)
+        return writable
+    """
+    assert answer(execute(box, body)) == ["/work", "/tmp", "/dev/shm"]
+
+
+def test_the_user_is_unprivileged_and_cannot_become_root(box: Box) -> None:
+    body = """
+        status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+        try:
+            os.setuid(0)
+        except OSError:
+            stays = True
+        else:
+            stays = os.getuid() != 0
+        return stays, os.getuid() != 0, int(status["CapEff"], 16), int(status["CapPrm"], 16), status["NoNewPrivs"].strip()
+    """
+    assert answer(execute(box, body)) == (True, True, 0, 0, "1")
+
+
+def test_the_runner_and_the_zygote_cannot_be_read(box: Box) -> None:
+    body = """
+        opened = []
+        for pid in os.listdir("/proc"):
+            if pid.isdigit() and int(pid) != os.getpid():
+                for name in ("mem", "environ", "maps"):
+                    try:
+                        if open(f"/proc/{pid}/{name}", "rb").read(1):
+                            opened.append((pid, name))
+                    except OSError:
+                        pass
+                try:
+                    opened.extend((pid, fd) for fd in os.listdir(f"/proc/{pid}/fd"))
+                except OSError:
+                    pass
+        return opened
+    """
+    assert answer(execute(box, body)) == []
+
+
+def test_the_host_cannot_be_seen(box: Box) -> None:
+    home = str(Path.home())
+    body = f"""
+        return [p for p in ("/proc/1/root/etc/shadow", "/etc/shadow", "/var", {home + "/.bashrc"!r}) if os.access(p, os.R_OK)], os.uname().nodename
+    """
+    assert answer(execute(box, body)) == ([], "box")
+
+
+def test_a_run_past_its_wall_time_is_ended_with_all_its_children(box: Box) -> None:
+    """Case C021: a child in its own session that ignores SIGTERM ends with the run; the next run is quick."""
+    body = """
+        code = "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\\nwhile True: pass"
+        for _ in range(2):
+            subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+        print("so far", flush=True)
+        while True:
+            pass
+    """
+    started = time.monotonic()
+    run = execute(box, body, Limits(wall_s=1.0))
+    assert run.ended == "timeout" and run.stdout == "so far\n"
+    assert time.monotonic() - started < 6.0
+    assert answer(execute(box, "return len([p for p in os.listdir('/proc') if p.isdigit()])")) <= 5
+
+
+def test_a_run_stuck_in_c_code_with_all_signals_blocked_is_ended(box: Box) -> None:
+    body = """
+        signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+        ctypes.PyDLL(None).usleep(600_000_000)
+    """
+    assert execute(box, body, Limits(wall_s=1.0)).ended == "timeout"
+
+
+def test_a_background_process_does_not_hold_up_the_answer(box: Box) -> None:
+    """Case C036: a process that inherited the output and sleeps does not keep a run from ending."""
+    body = """
+        subprocess.Popen(["sleep", "600"])
+        return "passed"
+    """
+    started = time.monotonic()
+    assert answer(execute(box, body)) == "passed"
+    assert time.monotonic() - started < 5.0
+
+
+def test_a_flood_of_output_is_drained_and_its_head_and_tail_kept(box: Box) -> None:
+    """Case C023: 300 MB on stdout and on stderr change nothing but the text that is kept."""
+    body = """
+        for stream in (sys.stdout, sys.stderr):
+            stream.write("first ")
+            for _ in range(300):
+                stream.write("x" * 1_000_000)
+            stream.write(" last")
+        return 7
+    """
+    run = execute(box, body, Limits(wall_s=60.0))
+    assert answer(run) == 7
+    for text in (run.stdout, run.stderr):
+        assert text.startswith("first ") and text.endswith(" last")
+        assert "bytes left out" in text and len(text) < 40_000
+
+
+def test_too_much_memory_in_one_process_is_refused(box: Box) -> None:
+    run = execute(box, "return len(bytearray(2_000_000_000))")
+    assert run.ended == "memory" or error(run) == "MemoryError"
+
+
+def test_too_much_memory_in_many_processes_ends_the_run(box: Box) -> None:
+    """Case C025: every child stays below the limit of a process; together they pass the limit of the run."""
+    body = """
+        code = "x = bytearray(60_000_000); import time; time.sleep(30)"
+        children = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(20)]
+        for child in children:
+            child.wait()
+        return "all lived"
+    """
+    assert execute(box, body).ended == "memory"
+
+
+def test_a_fork_bomb_ends_with_its_run(box: Box) -> None:
+    body = """
+        def bomb():
+            while True:
+                try:
+                    os.fork()
+                except OSError:
+                    time.sleep(0.001)
+        bomb()
+    """
+    run = execute(box, body, Limits(wall_s=2.0, memory_bytes=256 * MIB, processes=40))
+    assert run.ended in ("timeout", "memory")
+    assert answer(execute(box, "return 1")) == 1
+
+
+def test_the_disk_cannot_be_filled(box: Box) -> None:
+    body = """
+        written = 0
+        try:
+            for number in range(1000):
+                with open(f"/tmp/{number}", "wb") as file:
+                    written += file.write(bytes(4_000_000))
+        except OSError as error:
+            return error.strerror, written < 20_000_000
+    """
+    assert answer(execute(box, body)) == ("No space left on device", True)
+    assert answer(execute(box, "return os.listdir('/tmp')")) == []
+
+
+def test_a_file_cannot_pass_its_size_limit(box: Box) -> None:
+    body = """
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        try:
+            with open("/tmp/large", "wb") as file:
+                file.write(bytes(12_000_000))
+        except OSError as error:
+            return error.strerror
+    """
+    assert answer(execute(box, body)) == "File too large"
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [("os._exit(0)", 0), ("os._exit(3)", 3), ("os.kill(os.getpid(), signal.SIGKILL)", -9)],
+)
+def test_an_early_end_is_reported_as_it_was(box: Box, how: str, code: int) -> None:
+    run = execute(box, how)
+    assert (run.ended, run.exit_code, run.result) == ("exit", code, b"")
+
+
+def test_a_process_replaced_by_another_program_sends_no_result(box: Box) -> None:
+    run = execute(box, "os.execv('/bin/echo', ['echo', 'OK'])")
+    assert (run.exit_code, run.result, run.stdout) == (0, b"", "OK\n")
+
+
+def test_every_run_reads_the_source_it_was_given(box: Box) -> None:
+    """Case C038: an edit of the same length within the same second is not hidden by bytecode of the run before."""
+    body = "return tree.load('m').v"
+    for value in (1, 2, 1):
+        assert answer(execute(box, body, files={"src/m.py": f"v = {value}\n".encode()})) == value
+
+
+def test_a_box_whose_runner_is_killed_says_so_at_once(maker_name: str) -> None:
+    mortal = new_box(maker_name)
+    started = time.monotonic()
+    with pytest.raises(BoxDied):
+        execute(
+            mortal,
+            "os.kill(os.getppid(), 9)\nfor p in os.listdir('/proc'):\n    p.isdigit() and int(p) > 1 and os.kill(int(p), 9)",
+        )
+    assert time.monotonic() - started < 5.0
+
+
+def test_a_box_that_is_stopped_is_given_up_at_the_deadline(maker_name: str) -> None:
+    mortal = new_box(maker_name)
+    with pytest.raises(BoxDied):
+        mortal._ask({"do": "run"}, (), 1.0)
+
+
+def test_a_pool_replaces_boxes_that_died_and_never_starts_more_than_its_size(
+    maker_name: str,
+) -> None:
+    pool = Pool(make(maker_name), SETTINGS, 2)
+    seen: set[int] = set()
+    with pytest.raises(BoxDied), pool.lease() as first:
+        seen.add(id(first))
+        first.close()
+        first.ping()
+    together = threading.Barrier(2)
+
+    def use() -> None:
+        with pool.lease() as leased:
+            together.wait(timeout=30)
+            leased.ping()
+
+    threads = [threading.Thread(target=use) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(pool._all) == 2
+    pool.close()
+    with pytest.raises(BoxDied), pool.lease():
+        pass
+
+
+def test_boxes_die_with_a_driver_that_is_killed(maker_name: str) -> None:
+    """Case C026: after kill -9 of the driver no process of its boxes is left, without any clean-up by anybody."""
+    program = f"""
+import sys, time
+from rcb_env.sandbox import make
+from rcb_env.sandbox.box import Box, BoxSettings
+box = Box(make({maker_name!r}), BoxSettings(scratch_bytes=12345678))
+print("up", flush=True)
+time.sleep(600)
+"""
+    driver = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert driver.stdout is not None
+    assert driver.stdout.readline() == b"up\n"
+    driver.kill()
+    driver.wait()
+    driver.stdout.close()
+    deadline = time.monotonic() + 10
+    while _processes_with("12345678"):
+        assert time.monotonic() < deadline, "a box outlived its driver"
+        time.sleep(0.05)
+
+
+def _processes_with(text: str) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().decode("utf-8", "replace")
+        except OSError:
+            continue
+        if text in words and "-c\0\nimport sys, time" not in words:
+            found.append(words)
+    return found
