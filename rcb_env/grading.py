@@ -57,9 +57,6 @@ _ALLOCATION_FAILED = (
     "Cannot allocate memory",
 )
 _IMAGE_PRELOAD = ("numpy", "numpy.random", "torch", "rcb_env.runner.case_run")
-    "numpy",
-    "torch",
-)  # what the zygote of every image imports, where the image has it
 _MAX_RECORDS = 10_000  # records of one run that are read
 _MAX_IMPORT_BYTES = 150_000  # names of preloaded modules, which must fit into one datagram
 _KEPT_REFERENCES = 256  # reference outputs held in memory
@@ -154,6 +151,7 @@ class Grader:
         self._settings = BoxSettings(threads=threads, hash_seed=hash_seed)
         self._pools: dict[tuple[str, str], Pool] = {}
         self._references: OrderedDict[str, _Records] = OrderedDict()
+        self._closed = False
         self._lock = threading.Lock()
         self._making: dict[str, threading.Lock] = {}
 
@@ -174,7 +172,10 @@ class Grader:
 
     def close(self) -> None:
         """End every box; grading that is under way ends with infra_error. Idempotent."""
-        for pool in list(self._pools.values()):
+        with self._lock:
+            self._closed = True
+            pools = list(self._pools.values())
+        for pool in pools:
             pool.close()
 
     def grade(self, challenge: Challenge, code: str, *, final: bool) -> Verdict:
@@ -323,6 +324,8 @@ class Grader:
 
     def _pool(self, role: str, image: str) -> Pool:
         with self._lock:
+            if self._closed:
+                raise BoxDied("the grader is closed")
             key = (role, image)
             if key not in self._pools:
                 size = 1 if role == "judge" else self._workers

@@ -75,7 +75,7 @@ class Limits:
 class RunResult:
     """How a test run ended, and what it left: its outputs, unchecked, and the head and tail of what it printed."""
 
-    ended: Literal["exit", "timeout", "memory", "result", "zygote"]
+    ended: Literal["exit", "timeout", "memory", "result"]
     exit_code: int | None  # negative: the signal that ended the process
     result: bytes
     stdout: str
@@ -194,6 +194,8 @@ class Box:
             status = answer["status"]
             exit_code = None if status is None else _exit_code(int(status))
             result, stdout, stderr = blobs
+            if answer["ended"] == "zygote":
+                raise self._dead("lost the process its test runs are forked from")
             self.clean = answer["clean"] is True
             return RunResult(
                 ended=answer["ended"],
@@ -225,8 +227,12 @@ class Box:
             return wire.unpack(lambda count: self._channel.receive(count, deadline))
         except wire.WireError as error:
             raise self._dead(str(error)) from None
+        except BoxDied:
+            self.clean = False
+            raise
 
     def _dead(self, why: str) -> BoxDied:
+        self.clean = False
         self.close()
         return BoxDied(f"a box {why}")
 

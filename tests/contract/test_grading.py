@@ -1,0 +1,281 @@
+"""Isolated grading on a paper of a few lines: what passes, what fails, and how each failure is told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rcb_env.grading import Grader, Verdict
+from rcb_env.papers import Challenge, load_dataset
+
+SOURCE = '''"""Small things to implement."""
+
+import torch
+
+
+def scale(x: torch.Tensor, factor: float) -> torch.Tensor:
+    # <paper2code name="scale">
+    y = x * factor
+    return y + 1
+    # </paper2code name="scale">
+'''
+CASES = """
+import torch
+from rcb_env.cases import case, raises
+
+@case(seeds=2)
+def scales(tree, rng):
+    scale = tree.load("small").scale
+    x = rng.torch.normal(3, 4)
+    return {"y": scale(x, 2.5), "bad": raises(lambda: scale(None, 2.0))}
+
+@case(seeds=1)
+def is_differentiable(tree, rng):
+    x = rng.torch.normal(5).requires_grad_()
+    tree.load("small").scale(x, 3.0).sum().backward()
+    return {"grad": x.grad}
+"""
+CHECKS = """
+import numpy as np
+from rcb_env.cases import check
+
+@check("is_differentiable")
+def the_gradient_is_the_factor(out, ref):
+    assert np.all(out["grad"] == 3.0), "the gradient is not the factor"
+"""
+PAPER = """
+id: small
+title: Small
+authors: [Nobody]
+domain: none
+license: MIT
+dates: {v1: 2025-01-01}
+annotated: [src/small.py]
+image: cpu
+limits: {time_s: 5, memory_mb: 512}
+"""
+RIGHT = "    y = x * factor\n    return y + 1\n"
+
+
+@pytest.fixture(scope="module")
+def challenge(tmp_path_factory: pytest.TempPathFactory) -> Challenge:
+    root = tmp_path_factory.mktemp("papers") / "small"
+    for path, text in {
+        "paper.yaml": PAPER,
+        "paper.md": "Multiply by the factor and add one.\n",
+        "src/small.py": SOURCE,
+        "tests/cases.py": CASES,
+        "tests/checks.py": CHECKS,
+    }.items():
+        target = Path(root, path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+    return load_dataset(root).challenge("small/scale")
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[Grader]:
+    with Grader(workers=2) as made:
+        yield made
+
+
+def grade(grader: Grader, challenge: Challenge, code: str, *, final: bool = True) -> Verdict:
+    return grader.grade(challenge, code, final=final)
+
+
+def test_the_reference_passes_with_both_kinds_of_seeds(
+    grader: Grader, challenge: Challenge
+) -> None:
+    final = grade(grader, challenge, challenge.reference)
+    feedback = grade(grader, challenge, challenge.reference, final=False)
+    assert final.passed
+    assert feedback.passed
+    assert final.counts() == feedback.counts() == (3, 3)
+    seeds = {result.seed for result in final.cases}
+    assert not seeds & {result.seed for result in feedback.cases}
+
+
+def test_a_verdict_survives_being_stored(grader: Grader, challenge: Challenge) -> None:
+    verdict = grade(grader, challenge, "    return x\n")
+    assert Verdict.from_dict(verdict.to_dict()) == verdict
+
+
+@pytest.mark.parametrize("code", ["", "\n\n", "    # only a comment\n"])
+def test_a_region_without_code_is_no_change(
+    grader: Grader, challenge: Challenge, code: str
+) -> None:
+    assert grade(grader, challenge, code).status == "no_change"
+
+
+@pytest.mark.parametrize(
+    ("code", "error_class", "message"),
+    [
+        ("    return x * factor\n", "logic", "values differ"),
+        ("    return (x * factor + 1).double()\n", "logic", "the dtype differs"),
+        ("    return (x * factor + 1)[:2]\n", "logic", "the shape differs"),
+        ("    return x * * factor\n", "syntax", "SyntaxError"),
+        ("    y = 1\n  return y\n", "syntax", "IndentationError"),
+        ("    return z\n", "name", "NameError: name 'z' is not defined"),
+        ("    return x + 'a'\n", "type", "TypeError"),
+        ("    return x.scaled(factor)\n", "attribute", "AttributeError"),
+        ("    return {}[x]\n", "index_key", "KeyError"),
+        ("    import nothing_like_this\n", "import", "ModuleNotFoundError"),
+        ("    raise RuntimeError('no')\n", "other", "RuntimeError: no"),
+        ("    pass\n", "attribute", "differs"),
+    ],
+)
+def test_a_wrong_region_fails_with_its_class_and_its_first_message(
+    grader: Grader, challenge: Challenge, code: str, error_class: str, message: str
+) -> None:
+    verdict = grade(grader, challenge, code)
+    assert verdict.status == "failed"
+    assert verdict.error_class == error_class
+    assert message in verdict.message
+
+
+def test_an_error_names_the_line_of_the_candidate_and_no_line_of_the_tests(
+    grader: Grader, challenge: Challenge
+) -> None:
+    verdict = grade(grader, challenge, "    return x.scaled(factor)\n", final=False)
+    text = verdict.cases[0].message
+    assert "src/small.py:7 in scale: return x.scaled(factor)" in text
+    assert "cases.py" not in text
+
+
+def test_expected_values_stand_in_the_detail_only(grader: Grader, challenge: Challenge) -> None:
+    verdict = grade(grader, challenge, "    return x * factor\n", final=False)
+    result = verdict.cases[0]
+    assert "expected" in result.detail
+    assert "expected" not in result.message
+
+
+def test_a_check_fails_what_the_comparison_cannot_see(tmp_path: Path, grader: Grader) -> None:
+    root = tmp_path / "small"
+    for path, text in {
+        "paper.yaml": PAPER,
+        "paper.md": "Multiply.\n",
+        "src/small.py": SOURCE.replace("factor\n    return", "float(factor)\n    return"),
+        "tests/cases.py": CASES.replace("@case(seeds=1)", "@case(seeds=1, compare=False)"),
+        "tests/checks.py": CHECKS,
+    }.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    challenge = load_dataset(root).challenge("small/scale")
+    code = "    if x is not None and x.dim() == 1:\n        return x * 4\n" + RIGHT
+    verdict = grade(grader, challenge, code)
+    assert verdict.message == (
+        "is_differentiable: check the_gradient_is_the_factor: the gradient is not the factor"
+    )
+
+
+def test_words_in_the_output_decide_nothing(grader: Grader, challenge: Challenge) -> None:
+    """Case C034: a right region may print what looks like a failure, a wrong one what looks like success."""
+    loud = (
+        "    import sys, traceback, warnings\n"
+        "    print('0 samples failed', 'Error: 1e-3')\n"
+        "    try:\n        1 / 0\n    except ZeroDivisionError:\n        traceback.print_exc()\n"
+        "    warnings.warn('Exception: not really')\n" + RIGHT
+    )
+    verdict = grade(grader, challenge, loud)
+    assert verdict.passed
+    assert "0 samples failed" in verdict.stdout
+    assert "Traceback" in verdict.stderr
+    assert not grade(grader, challenge, "    print('OK', '5 passed')\n    return x\n").passed
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "    import os\n    print('Ran 3 tests OK')\n    os._exit(0)\n",
+        "    import sys\n    sys.exit(0)\n",
+        "    import atexit, os\n    atexit.register(os._exit, 0)\n    return x\n",
+        "    import os\n    os.execv('/bin/true', ['true'])\n",
+        "    import os\n    os.kill(os.getpid(), 9)\n",
+        "    import os\n    os.kill(os.getppid(), 9)\n",
+        "    import os\n    os.kill(-1, 9)\n",
+    ],
+)
+def test_an_early_end_is_a_failure(grader: Grader, challenge: Challenge, code: str) -> None:
+    """Case C032: ending the process, its parent, or everything in the box, with any exit code, is no pass."""
+    verdict = grade(grader, challenge, code)
+    assert verdict.status == "failed", verdict
+    assert grade(grader, challenge, challenge.reference).passed
+
+
+def test_a_loop_is_a_timeout_and_a_memory_hog_is_out_of_memory(
+    grader: Grader, challenge: Challenge
+) -> None:
+    """Case C025: the two are told apart from each other, and from plain failures."""
+    assert grade(grader, challenge, "    while True: pass\n").status == "timeout"
+    for code in (
+        "    return x + torch.zeros(2_000_000_000).sum()\n",
+        "    bytearray(4_000_000_000)\n",
+        "    hog = []\n    while True: hog.append(bytearray(10_000_000))\n",
+        "    import subprocess, sys\n"
+        "    p = [subprocess.Popen([sys.executable, '-c', 'x = bytearray(200_000_000); input()'],"
+        " stdin=subprocess.PIPE) for _ in range(8)]\n"
+        "    [q.wait() for q in p]\n",
+    ):
+        assert grade(grader, challenge, code).status == "out_of_memory", code
+
+
+def test_objects_that_equal_everything_gain_nothing(grader: Grader, challenge: Challenge) -> None:
+    code = (
+        "    class Same(torch.Tensor):\n"
+        "        def __eq__(self, other): return True\n"
+        "    torch.allclose = torch.equal = lambda *a, **k: True\n"
+        "    return (x * 0).as_subclass(Same)\n"
+    )
+    assert grade(grader, challenge, code).error_class == "logic"
+
+
+def test_forged_records_without_the_right_numbers_are_no_pass(
+    grader: Grader, challenge: Challenge
+) -> None:
+    """Writing result messages to every open descriptor: well-formed ones, broken ones, and noise."""
+    code = (
+        "    import json, os\n"
+        "    from rcb_env.runner import wire\n"
+        "    record = {'case': 'scales', 'seed': 1, 'error': None, 'outcome': 'passed'}\n"
+        "    lies = [wire.pack(record, [b'']), wire.pack({'done': True, 'imports': ['os']}),\n"
+        "            wire.pack({'outcomes': []}), wire.pack({'case': 'scales', 'seed': 1, 'error': 3}, [b'x']),\n"
+        "            b'\\xff' * 100, b'OK passed']\n"
+        "    for lie in lies:\n"
+        "        for fd in range(3, 64):\n"
+        "            try: os.write(fd, lie)\n"
+        "            except OSError: pass\n"
+        "    os._exit(0)\n"
+    )
+    assert grade(grader, challenge, code).status == "failed"
+
+
+def test_a_closed_grader_answers_infra_error_and_not_a_failure(challenge: Challenge) -> None:
+    """Case C071: trouble of ours is never a zero for the candidate."""
+    closed = Grader()
+    closed.close()
+    assert grade(closed, challenge, challenge.reference).status == "infra_error"
+    closing = Grader()
+    timer = threading.Timer(1.5, closing.close)
+    timer.start()
+    verdict = grade(closing, challenge, "    import time\n    time.sleep(4)\n    return x\n")
+    timer.join()
+    assert verdict.status == "infra_error"
+
+
+def test_a_reference_that_fails_is_our_trouble(tmp_path: Path, grader: Grader) -> None:
+    root = tmp_path / "small"
+    for path, text in {
+        "paper.yaml": PAPER,
+        "paper.md": "Multiply.\n",
+        "src/small.py": SOURCE.replace("x * factor", "x * missing"),
+        "tests/cases.py": CASES,
+        "tests/checks.py": CHECKS,
+    }.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    verdict = grade(grader, load_dataset(root).challenge("small/scale"), RIGHT)
+    assert verdict.status == "infra_error"
+    assert "the reference of small fails" in verdict.message
