@@ -89,7 +89,7 @@ def fit_scaled_tanh(
         raise ValueError("x and y must have the same shape")
     if not x.any():
         raise ValueError("x is zero everywhere")
-    x, y = x.double().flatten(), y.double().flatten()
+    x, y = (values.double().flatten() for values in (x, y))
     first, last = math.log(low), math.log(high)
     for _ in range(rounds):
         grid = torch.linspace(first, last, points, dtype=torch.float64)
@@ -98,9 +98,9 @@ def fit_scaled_tanh(
         scale = (basis @ y) / (basis**2).sum(1)
         loss = ((scale[:, None] * basis - y) ** 2).sum(1)
         # </paper2code name="best scale for each alpha">
-        best = int(loss.argmin())
+        best = loss.argmin()
         step = (last - first) / (points - 1)
-        first, last = grid[best].item() - step, grid[best].item() + step
+        first, last = grid[best] - step, grid[best] + step
     r_squared = 1 - loss[best] / ((y - y.mean()) ** 2).sum()
     return TanhFit(grid[best].exp().item(), scale[best].item(), r_squared.item())
     # </paper2code name="fit a scaled tanh">

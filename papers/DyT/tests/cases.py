@@ -268,6 +268,8 @@ def conversion_of_shared_skipped_and_lone_layers(tree, rng):
         "skipping": describe(skipping),
         "partly": describe(partly),
         "lone": describe(convert(lone, 0.3, keep_affine=True)),
+        "lone_type": type(convert(lone)).__name__,
+        "old_lone_layer": describe(lone),
         "lone_2d": describe(convert(blocks.LayerNorm2d(2))),
         "lone_rms": describe(convert(nn.RMSNorm(2))),
         "lone_skipped": convert(lone, skip=[""]) is lone,
@@ -290,6 +292,7 @@ def conversion_refuses_norms_over_several_dimensions(tree, rng):
         "skipped": tried(skip=["1"]),
         "other_skipped": tried(skip=["0"]),
         "lone": raises(lambda: convert(nn.LayerNorm((3, 1)))),
+        "no_dimension": raises(lambda: convert(nn.LayerNorm(()))),
         "group": tried(norm=nn.GroupNorm(3, 3)),
     }
 

@@ -229,12 +229,19 @@ def skipped_names_are_left_alone(out, ref):
     assert out["lone_skipped"]
 
 
+@check("conversion_of_shared_skipped_and_lone_layers")
+def a_model_that_is_itself_a_norm_is_answered_with_the_new_layer(out, ref):
+    assert out["lone_type"] == "DynamicTanh"
+    assert [m["type"] for m in out["old_lone_layer"].values()] == ["LayerNorm"]
+    assert near(out["lone"][""]["values"]["bias"], [3.0, 3.0])
+
+
 @check("conversion_refuses_norms_over_several_dimensions")
 def a_refused_model_is_left_as_it_was(out, ref):
     for name in ("layer_norm", "rms_norm", "other_skipped"):
         assert out[name]["error"] == "ValueError"
         assert not layers_of(out[name]["model"]), "the model was changed before the error"
-    assert out["lone"] == "ValueError"
+    assert out["lone"] == out["no_dimension"] == "ValueError"
     for name in ("skipped", "group"):
         assert out[name]["error"] is None and len(layers_of(out[name]["model"])) == 2
 
