@@ -34,8 +34,9 @@ def alpha_and_inverse_std(
 
     def watch(name: str) -> torch.utils.hooks.RemovableHandle:
         def hook(module: nn.Module, args: tuple[Tensor, ...]) -> None:
-            x = args[0].double()
-            moments[name] += torch.stack([torch.ones_like(x), x, x**2]).flatten(1).sum(1)
+            (x,) = args
+            x = x.double()
+            moments[name] += torch.stack([torch.ones_like(x).sum(), x.sum(), (x**2).sum()])
 
         return layers[name].register_forward_pre_hook(hook)
 
@@ -92,14 +93,14 @@ def fit_scaled_tanh(
     x, y = (values.double().flatten() for values in (x, y))
     first, last = math.log(low), math.log(high)
     for _ in range(rounds):
-        grid = torch.linspace(first, last, points, dtype=torch.float64)
-        basis = torch.tanh(grid.exp()[:, None] * x)  # (points, n)
+        step = (last - first) / (points - 1)
+        grid = first + step * torch.arange(points, dtype=torch.float64)
+        basis = torch.tanh(x[:, None] * grid.exp())  # (n, points)
         # <paper2code name="best scale for each alpha">
-        scale = (basis @ y) / (basis**2).sum(1)
-        loss = ((scale[:, None] * basis - y) ** 2).sum(1)
+        scale = (y @ basis) / (basis**2).sum(0)
+        loss = ((basis * scale - y[:, None]) ** 2).sum(0)
         # </paper2code name="best scale for each alpha">
         best = loss.argmin()
-        step = (last - first) / (points - 1)
         first, last = grid[best] - step, grid[best] + step
     r_squared = 1 - loss[best] / ((y - y.mean()) ** 2).sum()
     return TanhFit(grid[best].exp().item(), scale[best].item(), r_squared.item())

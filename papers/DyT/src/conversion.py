@@ -41,8 +41,8 @@ def convert_norms(
                 raise ValueError(f"{path}: a norm over {tuple(module.normalized_shape)}")
             places.setdefault(module, []).append(path)
     for norm, paths in places.items():
-        channels_last = not isinstance(norm, LayerNorm2d)
-        layer = DynamicTanh(norm.normalized_shape[0], alpha_init, channels_last)
+        (channels,) = norm.normalized_shape
+        layer = DynamicTanh(channels, alpha_init, not isinstance(norm, LayerNorm2d))
         layer.train(norm.training)
         if norm.weight is not None:
             layer.to(norm.weight)

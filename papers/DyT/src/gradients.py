@@ -41,7 +41,7 @@ def dynamic_tanh_gradients(
     squashed = torch.tanh(alpha * x)
     inner = upstream * weight * (1 - squashed**2)  # gradient at alpha * x
     # <paper2code name="gradient of alpha">
-    grad_alpha = (inner * x).sum().reshape(1)
+    grad_alpha = (inner * x).sum().reshape(alpha.shape)
     # </paper2code name="gradient of alpha">
     per_channel = upstream.reshape(-1, x.shape[-1])  # (rows, C)
     grad_weight = (per_channel * squashed.reshape(per_channel.shape)).sum(0)
