@@ -1,0 +1,572 @@
+"""Scores of a run: what the states of its planned episodes add up to.
+
+Purpose: pass rate and scaled pass rate as ResearchCodeBench defines them (arXiv 2506.02314), with
+    the uncertainty
+that belongs beside them: intervals, bounds, coverage, pass@k, spread over completions, and paired
+comparison.
+
+Guarantees:
+- Pure: numbers in, numbers out; the same seed gives the same interval. numpy is the only
+  dependency.
+- Every planned (challenge, sample) has exactly one state and counts in every headline rate. An
+  episode that infrastructure lost counts as not passed there, and the distance to "it would have
+  passed" is shown as bounds.
+- A number that cannot be computed is None ("not available"), never 0 or 100.
+
+All rates are percentages, all differences percentage points.
+
+Sources: pass@k: Chen et al. 2021, arXiv 2107.03374, eq. 1. Clustered intervals: resampling whole
+    clusters, Cameron,
+Gelbach and Miller 2008, "Bootstrap-based improvements for inference with clustered errors"; for
+evaluations of language models Miller 2024, arXiv 2411.00640. Paired test: McNemar 1947 in its exact
+(binomial) form.
+
+Not covered: intervals from one paper (there is nothing to resample: None) and corrections of the
+percentile bootstrap for few papers: with fewer than about ten of them the interval is too narrow,
+at 0 % and 100 % it is a point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+PASSED = "passed"
+MODEL_FAILURES = (
+    "failed",
+    "timeout",
+    "out_of_memory",
+    "invalid",
+    "no_change",
+    "tampered",
+)
+OPEN_STATES = ("infra_error", "missing")
+STATES = (PASSED, *MODEL_FAILURES, *OPEN_STATES)
+
+_Row = TypeVar("_Row")
+_Floats = npt.NDArray[np.float64]
+_CELLS_PER_CHUNK = 2_000_000  # resamples x papers held at once: bounds memory at about 16 MB
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The state of one planned (challenge, sample); in a plan its status is ``missing``."""
+
+    challenge: str
+    """Challenge id, ``paper/slug``."""
+    paper: str
+    """Paper id: the cluster this challenge is resampled with."""
+    lines: int
+    """Lines of code of the region: its weight in the scaled pass rate."""
+    sample: int
+    """Index of the completion, from 0."""
+    status: str = "missing"
+    """One of `STATES`."""
+    own_lines: int | None = None
+    """Lines no nested region holds: the weight in the nested-corrected rate. None = not known."""
+
+    def __post_init__(self) -> None:
+        """Refuse what would give a wrong number later."""
+        if self.status not in STATES:
+            raise ValueError(
+                f"{self.challenge}: {self.status!r} is not a state: {', '.join(STATES)}"
+            )
+        if self.lines < 0 or (self.own_lines is not None and not 0 <= self.own_lines <= self.lines):
+            raise ValueError(f"{self.challenge}: lines must be >= own lines >= 0")
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Percentile interval of a bootstrap over papers."""
+
+    low: float
+    high: float
+    level: float
+    """Confidence level, for instance 0.95."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A rate in percent, or a difference of two in percentage points."""
+
+    value: float
+    interval: Interval | None
+    """None with fewer than two papers."""
+    low: float
+    """The value if every open episode were against it; for a rate, this is the value itself."""
+    high: float
+    """The value if every open (infra or missing) episode were in its favour."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing is left open: both bounds are the value."""
+        return self.low == self.high
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and population standard deviation over completions (one rate per sample index)."""
+
+    mean: float
+    std: float
+    rates: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class PassAtK:
+    """pass@k over the challenges of a plan."""
+
+    k: int
+    rate: float | None
+    """Percent; None if any challenge has fewer than k samples: a mean over the rest drops it."""
+    scaled: float | None
+    """The same with each challenge weighted by its lines."""
+    short: tuple[str, ...]
+    """The challenges with fewer than k planned samples."""
+
+
+@dataclass(frozen=True)
+class PaperScore:
+    """The score within one paper; the public "per paper" number is `scaled_pass_rate`."""
+
+    paper: str
+    challenges: int
+    planned: int
+    states: Mapping[str, int]
+    pass_rate: Rate | None
+    scaled_pass_rate: Rate | None
+
+
+@dataclass(frozen=True)
+class Score:
+    """Everything a report says about one run."""
+
+    planned: int
+    """Planned (challenge, sample) pairs: the denominator of the pass rate."""
+    challenges: int
+    states: Mapping[str, int]
+    """Count of every state, zeros included; they add up to `planned`."""
+    coverage: float
+    """Percent of the planned pairs that have a verdict (neither infra nor missing)."""
+    samples: Mapping[int, int]
+    """Planned samples per challenge -> number of challenges; more than one key = unequal n."""
+    pass_rate: Rate
+    scaled_pass_rate: Rate | None
+    """None when no challenge has a line of code."""
+    nested_corrected: Rate | None
+    """Each source line counted once, by the smallest region that holds it; None = not known."""
+    papers: tuple[PaperScore, ...]
+    pass_rate_spread: Spread | None
+    """None unless all challenges have the same sample indices."""
+    scaled_spread: Spread | None
+    pass_at: tuple[PassAtK, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Run B against run A on the challenges both planned. Differences are B minus A."""
+
+    challenges: int
+    a: float
+    """Pass rate of A on the common challenges."""
+    b: float
+    a_scaled: float | None
+    b_scaled: float | None
+    difference: Rate
+    scaled_difference: Rate | None
+    only_a_better: tuple[str, ...]
+    """Discordant challenges where A passed more of its samples."""
+    only_b_better: tuple[str, ...]
+    p_value: float
+    """Exact McNemar test on the discordant challenges, two-sided; each challenge votes once."""
+    warnings: tuple[str, ...]
+    """What to know before quoting the numbers: open episodes, challenges only one run planned."""
+
+
+def fill_missing(
+    plan: Iterable[Outcome], statuses: Mapping[tuple[str, int], str]
+) -> tuple[Outcome, ...]:
+    """The plan with the states of its finished episodes; what is not finished stays ``missing``.
+
+    Args:
+        plan: every planned pair.
+        statuses: (challenge id, sample) -> state.
+
+    Raises:
+        ValueError: a finished episode is not in the plan: its run and the plan do not belong
+            together.
+    """
+    outcomes = tuple(
+        replace(entry, status=statuses.get((entry.challenge, entry.sample), "missing"))
+        for entry in plan
+    )
+    stray = set(statuses) - {(entry.challenge, entry.sample) for entry in outcomes}
+    if stray:
+        challenge, sample = min(stray)
+        raise ValueError(
+            f"{len(stray)} episodes are not in the plan, the first is {challenge} sample {sample}"
+        )
+    return outcomes
+
+
+def score(
+    outcomes: Iterable[Outcome],
+    *,
+    ks: Sequence[int] | None = None,
+    resamples: int = 10_000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Score:
+    """Score a run.
+
+    Args:
+        outcomes: one for each planned pair, missing ones included (see `fill_missing`).
+        ks: the k of pass@k; by default 1 and the powers of two that every challenge has samples
+            for.
+        resamples: bootstrap resamples for each interval.
+        level: confidence level of the intervals.
+        seed: seed of the bootstrap.
+
+    Raises:
+        ValueError: nothing is planned, or a pair is there twice.
+    """
+    rows = _checked(outcomes)
+    by_paper = _group(rows, lambda row: row.paper)
+    by_challenge = _group(rows, lambda row: row.challenge)
+    states = _count_states(rows)
+    boot = _Bootstrap(len(by_paper), resamples, level, seed)
+    samples = Counter(len(group) for group in by_challenge.values())
+    if ks is None:
+        ks = [k for k in (1, 2, 4, 8, 16, 32, 64, 128) if k <= min(samples)]
+    pass_rate = _rate(by_paper, _one, boot)
+    if pass_rate is None:  # cannot be: every row weighs 1
+        raise AssertionError("a plan with rows has weight")
+    return Score(
+        planned=len(rows),
+        challenges=len(by_challenge),
+        states=states,
+        coverage=100 * (1 - sum(states[state] for state in OPEN_STATES) / len(rows)),
+        samples=dict(sorted(samples.items())),
+        pass_rate=pass_rate,
+        scaled_pass_rate=_rate(by_paper, _lines, boot),
+        nested_corrected=(
+            _rate(by_paper, _own_lines, boot)
+            if all(row.own_lines is not None for row in rows)
+            else None
+        ),
+        papers=tuple(_paper_score(paper, group) for paper, group in by_paper.items()),
+        pass_rate_spread=_spread(by_challenge, rows, _one),
+        scaled_spread=_spread(by_challenge, rows, _lines),
+        pass_at=tuple(_pass_at(by_challenge, k) for k in ks),
+    )
+
+
+def pass_at_k(n: int, c: int, k: int) -> float | None:
+    """Estimate the chance that at least one of k samples passes: ``1 - C(n-c, k) / C(n, k)``.
+
+    Unbiased over the choice of samples, which is why it needs k of them.
+
+    Args:
+        n: samples drawn of one challenge (never the number of challenges).
+        c: how many of them passed.
+        k: samples a user would draw.
+
+    Returns:
+        A probability in [0, 1]; None ("not available") when k > n or n = 0, since no unbiased
+        estimate exists.
+
+    Raises:
+        ValueError: not 0 <= c <= n, or k < 1.
+    """
+    if not 0 <= c <= n or k < 1:
+        raise ValueError(f"pass@k needs 0 <= c <= n and k >= 1, got n={n}, c={c}, k={k}")
+    if k > n:
+        return None
+    # Whole numbers until the division: exact for any n, and never the 1.0 of a product over an
+    # empty range.
+    total = math.comb(n, k)
+    return (total - math.comb(n - c, k)) / total
+
+
+def mcnemar_exact(b: int, c: int) -> float:
+    """Two-sided exact McNemar p-value for b and c discordant pairs: a fair coin tossed b + c times.
+
+    Returns:
+        min(1, 2 P[X <= min(b, c)]) for X ~ Binomial(b + c, 1/2); 1.0 with no discordant pair.
+    """
+    n = b + c
+    tail, ways = 0, 1
+    for i in range(min(b, c) + 1):
+        tail += ways
+        ways = ways * (n - i) // (i + 1)  # C(n, i + 1), exactly
+    return min(1.0, float(2 * tail / 2**n))
+
+
+def compare(
+    a: Iterable[Outcome],
+    b: Iterable[Outcome],
+    *,
+    resamples: int = 10_000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Comparison:
+    """Compare two runs challenge by challenge.
+
+    Each challenge enters with the share of its planned samples that passed, so the runs may have
+    different numbers of samples. The interval resamples papers, keeping the two runs' results for a
+    challenge together (paired); with one sample each the test is McNemar's, with more it is the
+    sign test on which run passed the larger share.
+
+    Raises:
+        ValueError: no challenge in common, or a challenge whose line count or paper differs: not
+            the same code.
+    """
+    rows_a, rows_b = _checked(a), _checked(b)
+    in_a, in_b = (_group(rows, lambda row: row.challenge) for rows in (rows_a, rows_b))
+    common = [challenge for challenge in in_a if challenge in in_b]
+    if not common:
+        raise ValueError("the two runs have no challenge in common: nothing can be paired")
+    for challenge in common:
+        first, second = in_a[challenge][0], in_b[challenge][0]
+        if (first.lines, first.paper) != (second.lines, second.paper):
+            raise ValueError(
+                f"{challenge} has {first.lines} lines in run A and {second.lines} in run B: "
+                "the runs were graded on different code"
+            )
+    pairs = {
+        challenge: (_Share.of(in_a[challenge]), _Share.of(in_b[challenge])) for challenge in common
+    }
+    by_paper = _group(common, lambda challenge: in_a[challenge][0].paper)
+    boot = _Bootstrap(len(by_paper), resamples, level, seed)
+
+    def difference(weight: Mapping[str, float]) -> Rate | None:
+        def totals(value: Mapping[str, float]) -> _Floats:
+            return np.array(
+                [sum(weight[c] * value[c] for c in group) for group in by_paper.values()]
+            )
+
+        return boot.rate(
+            totals({c: pair[1].passed - pair[0].passed for c, pair in pairs.items()}),
+            totals(dict.fromkeys(common, 1.0)),
+            low=totals({c: pair[1].passed - pair[0].possible for c, pair in pairs.items()}),
+            high=totals({c: pair[1].possible - pair[0].passed for c, pair in pairs.items()}),
+        )
+
+    ones = dict.fromkeys(common, 1.0)
+    lines = {challenge: float(in_a[challenge][0].lines) for challenge in common}
+    plain = difference(ones)
+    if plain is None:  # cannot be: every challenge weighs 1
+        raise AssertionError("common challenges have weight")
+    a_better = tuple(c for c, (first, second) in pairs.items() if first.passed > second.passed)
+    b_better = tuple(c for c, (first, second) in pairs.items() if second.passed > first.passed)
+    scaled = [_mean_share(pairs, lines, side) for side in (0, 1)]
+    return Comparison(
+        challenges=len(common),
+        a=_mean_share(pairs, ones, 0) or 0.0,
+        b=_mean_share(pairs, ones, 1) or 0.0,
+        a_scaled=scaled[0],
+        b_scaled=scaled[1],
+        difference=plain,
+        scaled_difference=difference(lines),
+        only_a_better=a_better,
+        only_b_better=b_better,
+        p_value=mcnemar_exact(len(a_better), len(b_better)),
+        warnings=tuple(_comparison_warnings(in_a, in_b)),
+    )
+
+
+@dataclass(frozen=True)
+class _Share:
+    """Of one challenge's samples: the share that passed, and the share that passed or may have."""
+
+    passed: float
+    possible: float
+
+    @staticmethod
+    def of(rows: Sequence[Outcome]) -> _Share:
+        passed = sum(row.status == PASSED for row in rows)
+        still_open = sum(row.status in OPEN_STATES for row in rows)
+        return _Share(passed / len(rows), (passed + still_open) / len(rows))
+
+
+@dataclass(frozen=True)
+class _Bootstrap:
+    """Resamples papers with replacement; all rates of a run see the same draws."""
+
+    papers: int
+    resamples: int
+    level: float
+    seed: int
+
+    def rate(self, part: _Floats, whole: _Floats, *, low: _Floats, high: _Floats) -> Rate | None:
+        """A ratio of sums in percent, one array entry per paper; None without weight."""
+        total = float(whole.sum())
+        if total == 0:
+            return None
+        return Rate(
+            value=float(100 * part.sum() / total),
+            interval=self._interval(part, whole),
+            low=float(100 * low.sum() / total),
+            high=float(100 * high.sum() / total),
+        )
+
+    def _interval(self, part: _Floats, whole: _Floats) -> Interval | None:
+        if self.papers < 2 or self.resamples < 1:
+            return None
+        rng = np.random.default_rng(self.seed)
+        chunk = max(1, _CELLS_PER_CHUNK // self.papers)
+        ratios = []
+        for start in range(0, self.resamples, chunk):
+            size = min(chunk, self.resamples - start)
+            # How often each paper was drawn says as much as which papers were drawn, in one matrix
+            # product.
+            times = rng.multinomial(self.papers, np.full(self.papers, 1 / self.papers), size=size)
+            denominator = times @ whole
+            drawn = denominator > 0  # a resample of papers without a line of code has no rate
+            ratios.append(100 * (times @ part)[drawn] / denominator[drawn])
+        tail = 50 * (1 - self.level)
+        low, high = np.percentile(np.concatenate(ratios), [tail, 100 - tail])
+        return Interval(float(low), float(high), self.level)
+
+
+def _one(_row: Outcome) -> float:
+    return 1.0
+
+
+def _lines(row: Outcome) -> float:
+    return float(row.lines)
+
+
+def _own_lines(row: Outcome) -> float:
+    return float(row.own_lines or 0)
+
+
+def _checked(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
+    rows = tuple(outcomes)
+    if not rows:
+        raise ValueError("nothing is planned, so there is nothing to score")
+    ((pair, times),) = Counter((row.challenge, row.sample) for row in rows).most_common(1)
+    if times > 1:
+        raise ValueError(
+            f"{pair[0]} sample {pair[1]} is there {times} times; every planned pair has one state"
+        )
+    return rows
+
+
+def _group(rows: Iterable[_Row], key: Callable[[_Row], str]) -> dict[str, list[_Row]]:
+    groups: dict[str, list[_Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def _count_states(rows: Iterable[Outcome]) -> dict[str, int]:
+    counts = Counter(row.status for row in rows)
+    return {state: counts[state] for state in STATES}
+
+
+def _rate(
+    groups: Mapping[str, Sequence[Outcome]], weight: Callable[[Outcome], float], boot: _Bootstrap
+) -> Rate | None:
+    """The weighted share of passed rows over all rows, resampled by group."""
+
+    def totals(states: Sequence[str]) -> _Floats:
+        return np.array(
+            [
+                sum(weight(row) for row in group if row.status in states)
+                for group in groups.values()
+            ],
+            dtype=np.float64,
+        )
+
+    passed = totals((PASSED,))
+    return boot.rate(passed, totals(STATES), low=passed, high=totals((PASSED, *OPEN_STATES)))
+
+
+def _paper_score(paper: str, rows: Sequence[Outcome]) -> PaperScore:
+    alone = _Bootstrap(1, 0, 0.95, 0)  # within one paper there is no cluster to resample
+    return PaperScore(
+        paper=paper,
+        challenges=len({row.challenge for row in rows}),
+        planned=len(rows),
+        states=_count_states(rows),
+        pass_rate=_rate({paper: rows}, _one, alone),
+        scaled_pass_rate=_rate({paper: rows}, _lines, alone),
+    )
+
+
+def _spread(
+    by_challenge: Mapping[str, Sequence[Outcome]],
+    rows: Sequence[Outcome],
+    weight: Callable[[Outcome], float],
+) -> Spread | None:
+    indices = {frozenset(row.sample for row in group) for group in by_challenge.values()}
+    if len(indices) > 1:
+        return None  # completion i would be a rate over other challenges than completion j
+    passed: dict[int, float] = {}
+    total: dict[int, float] = {}
+    for row in rows:
+        total[row.sample] = total.get(row.sample, 0.0) + weight(row)
+        passed[row.sample] = passed.get(row.sample, 0.0) + weight(row) * (row.status == PASSED)
+    if not all(total.values()):
+        return None
+    rates = np.array([100 * passed[sample] / total[sample] for sample in sorted(total)])
+    return Spread(float(rates.mean()), float(rates.std()), tuple(rates.tolist()))
+
+
+def _pass_at(by_challenge: Mapping[str, Sequence[Outcome]], k: int) -> PassAtK:
+    estimates: list[float] = []
+    weights: list[float] = []
+    short = []
+    for challenge, rows in by_challenge.items():
+        estimate = pass_at_k(len(rows), sum(row.status == PASSED for row in rows), k)
+        if estimate is None:
+            short.append(challenge)
+        else:
+            estimates.append(estimate)
+            weights.append(float(rows[0].lines))
+    if short:
+        return PassAtK(k, None, None, tuple(short))
+    return PassAtK(
+        k,
+        rate=100 * sum(estimates) / len(estimates),
+        scaled=100 * sum(w * e for w, e in zip(weights, estimates, strict=True)) / sum(weights)
+        if any(weights)
+        else None,
+        short=(),
+    )
+
+
+def _mean_share(
+    pairs: Mapping[str, tuple[_Share, _Share]], weight: Mapping[str, float], side: int
+) -> float | None:
+    total = sum(weight[challenge] for challenge in pairs)
+    if total == 0:
+        return None
+    return (
+        100
+        * sum(weight[challenge] * pair[side].passed for challenge, pair in pairs.items())
+        / total
+    )
+
+
+def _comparison_warnings(
+    in_a: Mapping[str, Sequence[Outcome]], in_b: Mapping[str, Sequence[Outcome]]
+) -> Iterable[str]:
+    for name, run, other in (("A", in_a, in_b), ("B", in_b, in_a)):
+        counts = _count_states(row for rows in run.values() for row in rows)
+        left_open = [f"{counts[state]} {state}" for state in OPEN_STATES if counts[state]]
+        if left_open:
+            yield f"run {name} has {' and '.join(left_open)}: resume it before quoting this"
+        alone = [challenge for challenge in run if challenge not in other]
+        if alone:
+            yield (
+                f"{len(alone)} challenges were planned only in run {name} and are not compared, "
+                f"the first is {alone[0]}"
+            )
