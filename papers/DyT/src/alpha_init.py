@@ -14,6 +14,7 @@ from torch import nn
 
 from dynamic_tanh import DynamicTanh
 
+
 def llm_alpha(width: int, role: str) -> float:
     """The initial alpha of a layer in a language model of the given width.
 

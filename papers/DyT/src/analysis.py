@@ -20,9 +20,7 @@ class AlphaAndSpread(NamedTuple):
 
 
 @torch.no_grad()
-def alpha_and_inverse_std(
-    model: nn.Module, batches: Iterable[Tensor]
-) -> dict[str, AlphaAndSpread]:
+def alpha_and_inverse_std(model: nn.Module, batches: Iterable[Tensor]) -> dict[str, AlphaAndSpread]:
     """Run ``model`` on ``batches`` and measure the inputs of its DyT layers.
 
     Returns:

@@ -1,4 +1,4 @@
-"""A small pre-norm transformer block that takes any kind of normalization layer, and LayerNorm2d."""
+"""A small pre-norm transformer block that takes any normalization layer, and LayerNorm2d."""
 
 from __future__ import annotations
 

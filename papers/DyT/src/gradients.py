@@ -21,9 +21,7 @@ class Gradients(NamedTuple):
     bias: Tensor  # (C,)
 
 
-def dynamic_tanh_gradients(
-    upstream: Tensor, x: Tensor, alpha: Tensor, weight: Tensor
-) -> Gradients:
+def dynamic_tanh_gradients(upstream: Tensor, x: Tensor, alpha: Tensor, weight: Tensor) -> Gradients:
     """Carry the loss gradient back through DyT.
 
     Args:
