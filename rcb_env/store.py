@@ -1,0 +1,552 @@
+"""A run directory: what was planned, what has been finished, and every step on the way.
+
+    runs/<id>/
+      run.json            config, versions, hashes, the plan; written once, whole
+      episodes.jsonl      one line per finished episode, in the order they finished
+      trajectories/…      one JSON Lines file per attempt at an episode, written step by step
+      lock                held by the one process that writes
+
+Guarantees:
+- A line of episodes.jsonl is there whole or not at all: one write, then fsync, under a file lock. A
+  write that the disk cuts short is taken back and raised as `StoreError`.
+- One process writes a run at a time; a second one is refused with the first one's process id.
+  Readers need no lock, are never held up, and see whole lines only.
+- What a killed writer left of a line is cut off by the next writer and reported, never parsed.
+- An episode is known by `EpisodeKey`: paper, file, region, sample, agent, model, settings. The last
+  line of a key counts; earlier ones (infrastructure failures that were tried again) stay on disk.
+- Resuming with another config is refused and the differing keys are named.
+Holds plain dicts: the meaning of an episode is `rcb_env.episode`'s, scores are
+`rcb_env.scoring`'s.
+Not covered: network file systems without flock; two machines writing one directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rcb_env.errors import StoreError
+
+INFRA = "infra_error"
+FORMAT = 1
+"""Version of the layout; a directory of another version is refused."""
+
+_MODE = 0o644
+_SCRATCH = ".run.json."
+_TAIL_BLOCK_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class EpisodeKey:
+    """What makes an episode this one and no other; a hint or a prompt alone never does."""
+
+    paper: str
+    file: str
+    region: str
+    """Challenge id: two regions with the same hint have two ids."""
+    sample: int
+    agent: str
+    model: str
+    """Model name, "" for an agent without a model."""
+    settings: str
+    """Digest of everything else that shapes the episode, see `digest`."""
+
+    @property
+    def id(self) -> str:
+        """Sixteen hex digits, stable across runs and machines."""
+        return digest(list(self.__dict__.values()))
+
+
+def digest(value: object) -> str:
+    """Sixteen hex digits of a JSON-like value, independent of the order of keys."""
+    return hashlib.sha256(_dump(value, sort_keys=True)).hexdigest()[:16]
+
+
+class JsonLines:
+    """An append-only file of JSON objects that several processes may append to at once."""
+
+    def __init__(self, path: Path) -> None:
+        """Nothing is opened before the first append or read."""
+        self.path = path
+        self._thread_lock = threading.Lock()
+
+    def append(self, record: Mapping[str, object]) -> int:
+        """Add one record and wait until it is on the disk.
+
+        Returns:
+            Bytes of a torn line that an earlier writer left and that were cut off first.
+
+        Raises:
+            StoreError: no space, no permission, a size limit; the file is as it was before.
+        """
+        line = _dump(record) + b"\n"
+        with self._thread_lock, _writing(self.path):
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _MODE)
+            try:
+                # Held for this one line only, so writers take turns and readers need no lock.
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                cut = _cut_torn_tail(fd)
+                size = os.fstat(fd).st_size
+                try:
+                    _write_all(fd, line)
+                    os.fsync(fd)
+                    if size == 0:
+                        _sync_folder(self.path.parent)
+                except OSError:
+                    _take_back(fd, size)
+                    raise
+            finally:
+                os.close(fd)
+        return cut
+
+    def repair(self) -> int:
+        """Cut off what a killed writer left of a line; returns the number of bytes cut."""
+        if not self.path.exists():
+            return 0
+        with self._thread_lock, _writing(self.path):
+            fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                return _cut_torn_tail(fd)
+            finally:
+                os.close(fd)
+
+    def read(self, on_problem: Callable[[str], None] | None = None) -> Iterator[dict[str, Any]]:
+        """Every whole record, one at a time; a line without its newline is not there yet.
+
+        Args:
+            on_problem: told about lines that are no JSON object (a damaged disk, an edit by hand),
+                as ``path:line: reason``; they are passed over. By default they raise.
+
+        Raises:
+            StoreError: the file cannot be read, or a line is damaged and nobody is told.
+        """
+        try:
+            with self.path.open("rb") as file:
+                for number, line in enumerate(file, start=1):
+                    if not line.endswith(b"\n"):
+                        return
+                    try:
+                        record = json.loads(line)
+                    except ValueError:
+                        record = None
+                    if isinstance(record, dict):
+                        yield record
+                        continue
+                    problem = f"{self.path}:{number}: not a JSON object, so it counts as missing"
+                    if on_problem is None:
+                        raise StoreError(problem)
+                    on_problem(problem)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StoreError(f"cannot read {self.path}: {error.strerror}") from error
+
+
+class Trajectory:
+    """The steps of one attempt, on disk as they happen; call it with a kind and its fields."""
+
+    def __init__(self, path: Path, *, attempt: int) -> None:
+        """Create the file.
+
+        Raises:
+            StoreError: it cannot be created.
+        """
+        self.path = path
+        self.attempt = attempt
+        with _writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+            self._fd: int | None = os.open(path, flags, _MODE)
+
+    def __call__(self, kind: str, fields: Mapping[str, object]) -> None:
+        """Write one record at once; what is written survives a kill of this process.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        if self._fd is None:
+            raise ValueError(f"{self.path} is closed")
+        with _writing(self.path):
+            size = os.fstat(self._fd).st_size
+            try:
+                _write_all(self._fd, _dump({"kind": kind, **fields}) + b"\n")
+            except OSError:
+                _take_back(self._fd, size)
+                raise
+
+    def close(self) -> None:
+        """Put everything on the disk; safe to call twice."""
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            with _writing(self.path):
+                try:
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
+
+    def __enter__(self) -> Trajectory:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the file."""
+        self.close()
+
+
+class RunStore:
+    """One run directory. Made by `create` or `resume` (to write) or `open` (to read)."""
+
+    def __init__(self, folder: Path, record: Mapping[str, Any], lock_fd: int | None) -> None:
+        """Not called directly."""
+        self.folder = folder
+        self.record = record
+        """The content of run.json."""
+        self.problems: list[str] = []
+        """What was found damaged, one line each; for the user to see."""
+        self._lock_fd = lock_fd
+        self._episodes = JsonLines(folder / "episodes.jsonl")
+
+    @classmethod
+    def create(cls, folder: str | Path, record: Mapping[str, Any]) -> RunStore:
+        """Start a run in a new or empty folder and hold it for writing.
+
+        Args:
+            folder: the run directory.
+            record: what run.json is to hold; ``config`` is compared when the run is resumed.
+
+        Raises:
+            StoreError: it cannot be written, holds a run already, holds other files, or is in use.
+        """
+        folder = Path(folder)
+        if (folder / "run.json").exists():
+            raise StoreError(f"{folder} already holds a run: add --resume, or choose another --out")
+        with _writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            # A start that was killed leaves a lock or a scratch file: no reason to refuse the next.
+            strangers = sorted(
+                path.name
+                for path in folder.iterdir()
+                if path.name != "lock" and not path.name.startswith(_SCRATCH)
+            )
+        if strangers:
+            raise StoreError(
+                f"{folder} is not empty (it holds {strangers[0]}): choose another --out"
+            )
+        lock_fd = _take_lock(folder)
+        try:
+            # Again under the lock: of two starters that both saw an empty folder one came first.
+            if (folder / "run.json").exists():
+                raise StoreError(f"{folder} already holds a run: choose another --out")
+            _write_whole(folder / "run.json", {"format": FORMAT, **record})
+            return cls(folder, _read_record(folder), lock_fd)
+        except BaseException:
+            os.close(lock_fd)
+            raise
+
+    @classmethod
+    def resume(cls, folder: str | Path, config: Mapping[str, Any]) -> RunStore:
+        """Hold an existing run for writing again and cut off a torn last line.
+
+        Args:
+            folder: the run directory.
+            config: what this run would be made with; it must be what it was made with.
+
+        Raises:
+            StoreError: there is no run, it is in use, or the config differs; the keys are named.
+        """
+        folder = Path(folder)
+        record = _read_record(folder)
+        differences = list(_differences(record.get("config", {}), json.loads(_dump(config))))
+        if differences:
+            raise StoreError(
+                f"{folder} was made with another config: {'; '.join(differences)}. "
+                "Resume it with the same one, or choose another --out"
+            )
+        store = cls(folder, record, _take_lock(folder))
+        try:
+            cut = store._episodes.repair()
+        except BaseException:
+            store.close()
+            raise
+        if cut:
+            store.problems.append(
+                f"{folder / 'episodes.jsonl'}: cut off a torn last line ({cut} bytes); "
+                "its episode will run again"
+            )
+        return store
+
+    @classmethod
+    def open(cls, folder: str | Path) -> RunStore:
+        """Read a run, whether it is being written or not.
+
+        Raises:
+            StoreError: there is no run, or its run.json cannot be read.
+        """
+        folder = Path(folder)
+        return cls(folder, _read_record(folder), None)
+
+    def append(self, key: EpisodeKey, episode: Mapping[str, Any], trajectory: Trajectory) -> None:
+        """Store one finished episode; when this returns it is on the disk. Thread-safe.
+
+        Raises:
+            StoreError: it cannot be written; the file is as it was before.
+        """
+        self._must_hold()
+        where = trajectory.path.relative_to(self.folder).as_posix()
+        line = {
+            "key": key.id,
+            "attempt": trajectory.attempt,
+            "trajectory": where,
+            "episode": dict(episode),
+        }
+        cut = self._episodes.append(line)
+        if cut:
+            self.problems.append(
+                f"{self.folder / 'episodes.jsonl'}: cut off a torn line ({cut} bytes)"
+            )
+
+    def trajectory(self, key: EpisodeKey) -> Trajectory:
+        """A new trajectory for the next attempt at an episode.
+
+        An attempt that was killed has left its file; the next one gets a file of its own with the
+        attempt's number in the name, so repeated work can be seen and nothing is written over.
+
+        Raises:
+            StoreError: it cannot be created.
+        """
+        self._must_hold()
+        stem = self.folder / "trajectories" / _file_stem(key)
+        attempt = 1
+        while (path := _attempt_path(stem, attempt)).exists():
+            attempt += 1
+        return Trajectory(path, attempt=attempt)
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Every stored line, oldest first: key, attempt, trajectory, episode. Memory stays flat."""
+
+        def note(problem: str) -> None:
+            if problem not in self.problems:
+                self.problems.append(problem)
+
+        for line in self._episodes.read(note):
+            episode = line.get("episode")
+            if isinstance(episode, dict) and isinstance(line.get("key"), str):
+                yield line
+            else:
+                note(f"{self._episodes.path}: a line without key and episode counts as missing")
+
+    def latest(self) -> Iterator[dict[str, Any]]:
+        """The lines that count: the last one of every key, in the order they were stored."""
+        last: dict[str, int] = {}
+        for number, line in enumerate(self.lines()):
+            last[line["key"]] = number
+        counting = set(last.values())
+        top = max(counting, default=-1)
+        for number, line in enumerate(self.lines()):
+            if number > top:
+                return  # stored after the first pass
+            if number in counting:
+                yield line
+
+    def finished(self) -> set[str]:
+        """Ids of the keys that need no further attempt: stored, and not as infrastructure."""
+        state = {line["key"]: line["episode"].get("status") for line in self.lines()}
+        return {key for key, status in state.items() if status not in (None, INFRA)}
+
+    def close(self) -> None:
+        """Let go of the run; safe to call twice."""
+        fd, self._lock_fd = self._lock_fd, None
+        if fd is not None:
+            os.close(fd)
+
+    def __enter__(self) -> RunStore:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Let go of the run."""
+        self.close()
+
+    def _must_hold(self) -> None:
+        if self._lock_fd is None:
+            raise StoreError(f"{self.folder} is open for reading only")
+
+
+class _writing:
+    """Turns what the system says about a write into one line with the next move."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not isinstance(error, OSError):
+            return
+        move = {
+            errno.ENOSPC: "free some space, then resume the run",
+            errno.EDQUOT: "free some space, then resume the run",
+            errno.EFBIG: "raise the file size limit (ulimit -f), then resume the run",
+        }.get(error.errno or 0, "choose a folder you can write to with --out")
+        reason = error.strerror or str(error)
+        raise StoreError(f"cannot write {self._path}: {reason}; {move}") from error
+
+
+def _dump(value: object, *, sort_keys: bool = False) -> bytes:
+    # ASCII only: text from models may hold lone surrogates, which UTF-8 cannot carry.
+    return json.dumps(value, sort_keys=sort_keys, separators=(",", ":")).encode("ascii")
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    """One write; only when the system takes less than all of it, more, until it says why."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _take_back(fd: int, size: int) -> None:
+    """Undo a write that was cut short; if even that fails, the next writer cuts the torn tail."""
+    with contextlib.suppress(OSError):
+        os.ftruncate(fd, size)
+
+
+def _cut_torn_tail(fd: int) -> int:
+    """Truncate a file to its last newline; returns the number of bytes cut."""
+    size = end = os.fstat(fd).st_size
+    while end > 0:
+        start = max(0, end - _TAIL_BLOCK_BYTES)
+        newline = os.pread(fd, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            end = start + newline + 1
+            break
+        end = start
+    if end < size:
+        os.ftruncate(fd, end)
+        os.fsync(fd)
+    return size - end
+
+
+def _write_whole(path: Path, value: object) -> None:
+    """Write a file so that a reader, or a power cut, sees all of it or nothing."""
+    scratch = path.with_name(f"{_SCRATCH}{os.getpid()}")
+    with _writing(path):
+        try:
+            fd = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _MODE)
+            try:
+                _write_all(fd, json.dumps(value, indent=2).encode("ascii") + b"\n")
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            scratch.replace(path)
+        except OSError:
+            scratch.unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the names of new files last; without it a power cut can lose a file that was fsynced."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _read_record(folder: Path) -> Mapping[str, Any]:
+    path = folder / "run.json"
+    try:
+        record = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise StoreError(f"{folder} is not a run directory: it has no run.json") from error
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise StoreError(f"{path} is damaged: it is not JSON") from error
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise StoreError(f"{path} is not of format {FORMAT}: another version of rcb wrote it")
+    return record
+
+
+def _take_lock(folder: Path) -> int:
+    path = folder / "lock"
+    with _writing(path):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        os.close(fd)
+        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+            raise StoreError(f"cannot lock {path}: {error.strerror}") from error
+        raise StoreError(
+            f"{folder} is being written by process {holder}: "
+            "wait until it is done, or choose another --out"
+        ) from None
+    try:
+        with _writing(path):
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode("ascii"), 0)
+    except StoreError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _differences(there: object, here: object, path: str = "") -> Iterator[str]:
+    """The keys whose values differ, dotted, with both values."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        for key in sorted(there.keys() | here.keys()):
+            dotted = f"{path}.{key}" if path else key
+            yield from _differences(there.get(key), here.get(key), dotted)
+    elif there != here:
+        yield f"{path} was {_short(there)} and is now {_short(here)}"
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:40]}… ({digest(value)})"
+
+
+def _file_stem(key: EpisodeKey) -> str:
+    """A readable relative path that is unique for the key whatever the names hold."""
+    readable = "/".join(
+        re.sub(r"[^A-Za-z0-9._-]", "_", part)[:80].lstrip(".") or "_"
+        for part in key.region.split("/")
+    )
+    if readable != key.region:
+        readable = f"{readable}-{key.id}"
+    return f"{readable}.{key.sample}"
+
+
+def _attempt_path(stem: Path, attempt: int) -> Path:
+    suffix = ".jsonl" if attempt == 1 else f".attempt{attempt}.jsonl"
+    return stem.with_name(stem.name + suffix)
