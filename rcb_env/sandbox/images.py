@@ -1,0 +1,200 @@
+"""The packages of a box: a lock file under ``images/`` realised as a virtual environment.
+
+`realise` builds the environment of a named image once and returns it at once ever after. It lies in the user's cache,
+under a name made of everything it depends on: the image, the Python, and the lock file's content, so a changed lock
+makes a new environment and never changes one that boxes are using. Processes that ask at the same time build it once;
+a build that was interrupted is started again; whatever the umask, everybody may read the result (the user inside a box
+is somebody else).
+Not covered: starting boxes (bubblewrap.py), and where pip finds packages: its own settings and ``PIP_…`` variables
+apply, which is how a machine is told where builds of torch for the CPU are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rcb_env.errors import SandboxUnavailable, unknown
+
+LOCK_FILE = "requirements.lock"
+_COMPLETE = "rcb-complete"  # written last: an environment without it is the rest of an interrupted build
+_NOT_FOR_PIP = ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER")
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class BoxPython:
+    """A Python with the packages of an image.
+
+    Attributes:
+        executable: the environment's Python; a link to the one it was made with.
+        prefix: the environment's folder, packages in ``lib/python3.X/site-packages``.
+        base_prefix: the installation the environment was made with; it holds the standard library.
+        digest: SHA-256 of the image's lock file, recorded with every run.
+    """
+
+    executable: Path
+    prefix: Path
+    base_prefix: Path
+    digest: str
+
+
+def names() -> tuple[str, ...]:
+    """The images that exist."""
+    return tuple(sorted(path.parent.name for path in folder().glob(f"*/{LOCK_FILE}")))
+
+
+def find(image: str) -> BoxPython | None:
+    """The environment of an image if it is already there; never builds.
+
+    Raises:
+        UsageError: there is no such image.
+    """
+    box, _ = _place(image)
+    return box if _is_complete(box) else None
+
+
+def realise(image: str, progress: Progress | None = None) -> BoxPython:
+    """The environment of an image, built now if it is not there yet.
+
+    Args:
+        image: the name of a folder under ``images/``.
+        progress: told, in short lines, what a build is doing; a build takes a minute or more.
+
+    Raises:
+        UsageError: there is no such image.
+        SandboxUnavailable: the packages cannot be installed; with the installer's last words.
+    """
+    box, lock_file = _place(image)
+    if _is_complete(box):
+        return box
+    tell = progress or (lambda _line: None)
+    try:
+        box.prefix.parent.mkdir(parents=True, exist_ok=True)
+        with _exclusive(box.prefix.with_name(box.prefix.name + ".lock")) as held:
+            if not _is_complete(box):  # else somebody else built it while we waited
+                _build(image, box, lock_file, tell, held)
+    except OSError as error:
+        raise SandboxUnavailable(
+            f"the environment of image {image!r} cannot be made in {box.prefix.parent}: {error.strerror or error}"
+        ) from None
+    return box
+
+
+def cache_folder() -> Path:
+    """Where environments are kept."""
+    from platformdirs import user_cache_dir
+
+    return Path(user_cache_dir("rcb-env")) / "boxes"
+
+
+def folder() -> Path:
+    """Where the images are described: a folder each, with a lock file and a Dockerfile."""
+    package = Path(__file__).resolve().parent.parent
+    bundled = package / "_data" / "images"
+    return bundled if bundled.is_dir() else package.parent / "images"
+
+
+def _place(image: str) -> tuple[BoxPython, Path]:
+    if image not in names():
+        raise unknown("image", image, names())
+    lock_file = folder() / image / LOCK_FILE
+    content = lock_file.read_bytes()
+    base_prefix = Path(sys.base_prefix)
+    # Two installations of one version have equal names but not equal standard libraries.
+    installation = f"{sys.version} {base_prefix}".encode()
+    key = hashlib.sha256(content + installation).hexdigest()[:12]
+    name = f"{image}-{platform.python_version()}-{platform.machine()}-{key}"
+    prefix = cache_folder() / name
+    digest = hashlib.sha256(content).hexdigest()
+    return BoxPython(prefix / "bin" / "python", prefix, base_prefix, digest), lock_file
+
+
+def _is_complete(box: BoxPython) -> bool:
+    # The link to the Python is followed: an environment whose Python was removed is of no use.
+    return (box.prefix / _COMPLETE).is_file() and box.executable.exists()
+
+
+@contextlib.contextmanager
+def _exclusive(path: Path) -> Iterator[int]:
+    """Hold the lock at `path`; yields its descriptor for children to inherit."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _build(image: str, box: BoxPython, lock_file: Path, tell: Progress, held: int) -> None:
+    if box.prefix.exists():
+        shutil.rmtree(box.prefix)
+    tell(f"making the Python environment of image {image!r} (once)")
+    _run([sys.executable, "-I", "-m", "venv", str(box.prefix)], image, tell, held)
+    install = ("-I", "-m", "pip", "install", "--no-input", "--progress-bar", "off")
+    _run([str(box.executable), *install, "-r", str(lock_file)], image, tell, held)
+    let_everybody_read(box.prefix)
+    (box.prefix / _COMPLETE).touch()
+    tell(f"the environment of image {image!r} is ready")
+
+
+def _run(command: list[str], image: str, tell: Progress, held: int) -> None:
+    environment = {key: value for key, value in os.environ.items() if key not in _NOT_FOR_PIP}
+    # The child holds the lock too: if we are killed, nobody starts a second build while the first still writes.
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=environment,
+        umask=0o022,
+        pass_fds=(held,),
+    ) as process:
+        assert process.stdout is not None
+        last = worst = ""
+        try:
+            for raw in process.stdout:
+                line = raw.strip()
+                if not line:
+                    continue
+                last = line
+                if line.startswith("ERROR"):
+                    worst = line
+                if line.startswith(("Collecting", "Downloading", "Installing")):
+                    tell(line.split(" (from ")[0])
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode != 0:
+        why = (worst or last or f"exit code {process.returncode}").removeprefix("ERROR: ")
+        raise SandboxUnavailable(
+            f"the packages of image {image!r} cannot be installed: {why}"
+            " (pip's own settings say where it looks; `rcb doctor` tries again)"
+        )
+
+
+def let_everybody_read(folder: Path) -> None:
+    """Add the modes that let any user read the files below a folder, and nothing else."""
+    folder.chmod(0o755)
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(parent, name)
+            if path.is_symlink():
+                continue
+            mode = stat.S_IMODE(path.stat().st_mode)
+            wanted = mode | (0o555 if name in folders or mode & 0o100 else 0o444)
+            if wanted != mode:
+                path.chmod(wanted)
