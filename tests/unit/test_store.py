@@ -9,8 +9,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,14 +45,16 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
         yield made
 
 
-def run_python(code: str, *arguments: str | Path, **more: object) -> subprocess.Popen[str]:
+def run_python(
+    code: str, *arguments: str | Path | int, preexec_fn: Callable[[], None] | None = None
+) -> subprocess.Popen[str]:
     """A fresh interpreter, since locks, limits and kills are things of processes."""
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **more,  # type: ignore[call-overload]
+        preexec_fn=preexec_fn,
     )
 
 
@@ -134,7 +138,8 @@ def test_samples_of_one_prompt_and_regions_of_one_hint_have_their_own_slots(
 @pytest.mark.parametrize("field", ["paper", "file", "agent", "model", "settings"])
 def test_every_part_of_the_key_tells_episodes_apart(field: str) -> None:
     """Case C073: a model or a setting left out of the key hands one model's results to another."""
-    assert key().id != key(**{field: "other"}).id
+    changes: dict[str, Any] = {field: "other"}
+    assert key().id != replace(key(), **changes).id
 
 
 def test_trajectories_of_odd_names_never_share_a_file(store: RunStore) -> None:
@@ -151,6 +156,7 @@ def test_trajectories_of_odd_names_never_share_a_file(store: RunStore) -> None:
 APPENDER = """
 import sys
 from pathlib import Path
+from typing import Any
 from rcb_env.store import JsonLines
 lines = JsonLines(Path(sys.argv[1]))
 for number in range(50):
@@ -325,10 +331,11 @@ def test_a_folder_without_a_sound_run_is_refused_in_one_line(
 ) -> None:
     if content is not None:
         (tmp_path / "run.json").write_text(content, encoding="utf-8")
-    for attempt in (lambda: RunStore.open(tmp_path), lambda: RunStore.resume(tmp_path, {})):
-        with pytest.raises(StoreError, match=reason) as refused:
-            attempt()
-        assert "\n" not in str(refused.value)
+    with pytest.raises(StoreError, match=reason) as refused:
+        RunStore.open(tmp_path)
+    assert "\n" not in str(refused.value)
+    with pytest.raises(StoreError, match=reason):
+        RunStore.resume(tmp_path, {})
 
 
 def test_a_folder_with_other_files_is_not_made_a_run(tmp_path: Path) -> None:
@@ -352,6 +359,7 @@ def test_a_folder_that_cannot_be_made_is_one_clear_line(tmp_path: Path) -> None:
 FULL = """
 import sys
 from pathlib import Path
+from typing import Any
 from rcb_env.errors import StoreError
 from rcb_env.store import EpisodeKey, RunStore
 store = RunStore.create(sys.argv[1], {"config": {}})

@@ -1,0 +1,212 @@
+"""One run, read from its directory and added up.
+
+Guarantees: states come from the plan in run.json and the line that counts for each key, so the
+numbers of a run that is still going, was killed, or was resumed are those of an uninterrupted run
+over the same episodes. Work done twice (retries after infrastructure failures) is counted beside
+the totals, never in them. Memory does not grow with the length of episodes.
+Not covered: what the numbers mean (`rcb_env.scoring`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rcb_env.errors import StoreError
+from rcb_env.scoring import Outcome, Score, fill_missing, score
+from rcb_env.store import INFRA, RunStore
+
+TOKEN_FIELDS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "calls")
+
+
+@dataclass
+class Totals:
+    """Sums over the episodes that count."""
+
+    episodes: int = 0
+    steps: int = 0
+    test_runs: int = 0
+    wall_s: float = 0.0
+    """Time in episodes, in seconds; workers add up."""
+    tokens: Counter[str] = field(default_factory=Counter)
+    """By name: prompt, completion and reasoning tokens, and calls of the model."""
+    cost_usd: float = 0.0
+    cost_known: bool = True
+    """False when an episode called a model whose price is not known: the cost is then a part."""
+    estimated: bool = False
+    """Whether some token counts are estimates of ours, not the server's."""
+    end_reasons: Counter[str] = field(default_factory=Counter)
+    error_classes: Counter[str] = field(default_factory=Counter)
+
+    def add(self, episode: Mapping[str, Any]) -> None:
+        """Add one stored episode."""
+        self.episodes += 1
+        self.steps += episode.get("steps") or 0
+        self.test_runs += episode.get("test_runs") or 0
+        self.wall_s += episode.get("wall_s") or 0.0
+        usage = episode.get("usage") or {}
+        for name in TOKEN_FIELDS:
+            self.tokens[name] += usage.get(name) or 0
+        if usage.get("cost_usd") is not None:
+            self.cost_usd += usage["cost_usd"]
+        elif usage.get("calls"):
+            self.cost_known = False
+        self.estimated = self.estimated or bool(usage.get("estimated"))
+        self.end_reasons[str(episode.get("end_reason") or "unknown")] += 1
+        error_class = (episode.get("verdict") or {}).get("error_class")
+        if error_class:
+            self.error_classes[str(error_class)] += 1
+
+    def to_dict(self) -> dict[str, object]:
+        """As JSON can hold it (`dataclasses.asdict` would count the pairs of a counter)."""
+        return {k: dict(v) if isinstance(v, Counter) else v for k, v in vars(self).items()}
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """Everything a report says about a run."""
+
+    folder: Path
+    agent: str
+    model: str
+    """"" for an agent without a model."""
+    record: Mapping[str, Any]
+    """run.json."""
+    score: Score
+    totals: Totals
+    repeated: Totals
+    """Attempts that infrastructure ended and that were tried again."""
+    retried_episodes: int
+    """Episodes that took more than one attempt, killed ones included."""
+    infra_causes: tuple[str, ...]
+    """Distinct causes of the infrastructure failures that still count, at most ten."""
+    problems: tuple[str, ...]
+    """Damage found in the directory, one line each."""
+
+    @property
+    def label(self) -> str:
+        """Agent and model in one short text."""
+        return f"{self.agent} ({self.model})" if self.model else self.agent
+
+    def brief(self) -> dict[str, object]:
+        """The object that ``--json`` prints as its last line."""
+        scaled = self.score.scaled_pass_rate
+        return {
+            "run": str(self.folder),
+            "planned": self.score.planned,
+            "states": dict(self.score.states),
+            "pass_rate": self.score.pass_rate.value,
+            "scaled_pass_rate": scaled.value if scaled else None,
+        }
+
+    def full(self) -> dict[str, object]:
+        """Everything as JSON can hold it; the keys of `brief` are among its keys."""
+        result = asdict(self.score)
+        # A rate is a number under its own name and explained under "rates", so that scripts which
+        # read `brief` read this too.
+        rates = {
+            name: result.pop(name) for name in ("pass_rate", "scaled_pass_rate", "nested_corrected")
+        }
+        result["samples"] = {str(n): count for n, count in self.score.samples.items()}
+        return {
+            **result,
+            **self.brief(),
+            "agent": self.agent,
+            "model": self.model,
+            "rates": rates,
+            "totals": self.totals.to_dict(),
+            "repeated": self.repeated.to_dict(),
+            "retried_episodes": self.retried_episodes,
+            "infra_causes": list(self.infra_causes),
+            "problems": list(self.problems),
+            "config": self.record.get("config", {}),
+        }
+
+
+def summarize(store: RunStore, *, seed: int = 0) -> RunSummary:
+    """Add up a run.
+
+    Args:
+        store: a run open for reading or writing.
+        seed: seed of the bootstrap intervals.
+
+    Raises:
+        StoreError: the run has no plan, or holds episodes that are not in it.
+    """
+    statuses: dict[tuple[str, int], str] = {}
+    totals, repeated = Totals(), Totals()
+    attempts: dict[str, int] = {}
+    causes: dict[str, None] = {}
+    for line in store.lines():
+        attempts[line["key"]] = max(attempts.get(line["key"], 0), int(line.get("attempt") or 1))
+        repeated.add(line["episode"])
+    for line in store.latest():
+        episode = line["episode"]
+        statuses[episode["challenge"], episode["sample"]] = episode["status"]
+        totals.add(episode)
+        if episode["status"] == INFRA and len(causes) < 10:
+            causes[_cause(episode)] = None
+    config = store.record.get("config", {})
+    model = config.get("model") or ""
+    try:
+        result = score(fill_missing(plan_of(store), statuses), seed=seed)
+    except ValueError as error:
+        raise StoreError(f"{store.folder}: {error}") from error
+    return RunSummary(
+        folder=store.folder,
+        agent=str(config.get("agent", "")),
+        model=str(model.get("name", "") if isinstance(model, dict) else model),
+        record=store.record,
+        score=result,
+        totals=totals,
+        repeated=_minus(repeated, totals),
+        retried_episodes=sum(count > 1 for count in attempts.values()),
+        infra_causes=tuple(causes),
+        problems=tuple(store.problems),
+    )
+
+
+def plan_of(store: RunStore) -> tuple[Outcome, ...]:
+    """The planned pairs of a run, none of them finished.
+
+    Raises:
+        StoreError: run.json holds no plan.
+    """
+    try:
+        return tuple(
+            Outcome(
+                challenge=entry["challenge"],
+                paper=entry["paper"],
+                lines=entry["lines"],
+                own_lines=entry.get("own_lines"),
+                sample=sample,
+            )
+            for entry in store.record["plan"]
+            for sample in entry["samples"]
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError(f"{store.folder / 'run.json'}: the plan is damaged: {error}") from error
+
+
+def _cause(episode: Mapping[str, Any]) -> str:
+    verdict = episode.get("verdict") or {}
+    text = str(episode.get("error") or verdict.get("message") or "no cause recorded")
+    return text.splitlines()[0][:200] if text.strip() else "no cause recorded"
+
+
+def _minus(every: Totals, counting: Totals) -> Totals:
+    return Totals(
+        episodes=every.episodes - counting.episodes,
+        steps=every.steps - counting.steps,
+        test_runs=every.test_runs - counting.test_runs,
+        wall_s=max(0.0, every.wall_s - counting.wall_s),
+        tokens=Counter({name: every.tokens[name] - counting.tokens[name] for name in TOKEN_FIELDS}),
+        cost_usd=max(0.0, every.cost_usd - counting.cost_usd),
+        cost_known=every.cost_known,
+        estimated=every.estimated,
+        end_reasons=every.end_reasons - counting.end_reasons,
+        error_classes=every.error_classes - counting.error_classes,
+    )

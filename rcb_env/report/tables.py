@@ -1,0 +1,169 @@
+"""Tables for a terminal: one row per run, one row per paper, and what lies behind the rates.
+
+Every headline rate stands beside its coverage and interval; when episodes are open (infra or
+missing) the two bounds replace the impression of a finished number. Nothing is left out: each
+state that occurred has its count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from rcb_env.report.summary import RunSummary
+from rcb_env.scoring import OPEN_STATES, Comparison, Rate
+
+
+def rate_text(rate: Rate | None) -> str:
+    """A rate for a table cell, with its bounds when something is open."""
+    if rate is None:
+        return "n/a"
+    if rate.exact:
+        return f"{rate.value:.1f}"
+    return f"{rate.value:.1f} ({rate.low:.1f} to {rate.high:.1f})"
+
+
+def interval_text(rate: Rate | None) -> str:
+    """A confidence interval for a table cell."""
+    if rate is None or rate.interval is None:
+        return "n/a"
+    return f"{rate.interval.low:.1f} to {rate.interval.high:.1f}"
+
+
+def states_text(states: Sequence[tuple[str, int]]) -> str:
+    """The states that occurred, with their counts."""
+    return ", ".join(f"{count} {state}" for state, count in states if count)
+
+
+def runs_table(summaries: Sequence[RunSummary]) -> Table:
+    """One row per run: rates, intervals, coverage and states."""
+    table = Table(title="Pass rates (percent)", title_justify="left")
+    table.add_column("agent")
+    table.add_column("episodes", justify="right")
+    table.add_column("pass rate", justify="right")
+    table.add_column("95 %", justify="right")
+    table.add_column("scaled", justify="right")
+    table.add_column("95 %", justify="right")
+    table.add_column("coverage", justify="right")
+    table.add_column("states")
+    for summary in summaries:
+        score = summary.score
+        table.add_row(
+            escape(summary.label),
+            str(score.planned),
+            rate_text(score.pass_rate),
+            interval_text(score.pass_rate),
+            rate_text(score.scaled_pass_rate),
+            interval_text(score.scaled_pass_rate),
+            f"{score.coverage:.0f} %",
+            states_text(list(score.states.items())),
+        )
+    return table
+
+
+def papers_table(summary: RunSummary) -> Table:
+    """One row per paper of one run."""
+    table = Table(title=f"Per paper: {escape(summary.label)}", title_justify="left")
+    table.add_column("paper")
+    for name in ("challenges", "episodes", "pass rate", "scaled"):
+        table.add_column(name, justify="right")
+    table.add_column("states")
+    for paper in summary.score.papers:
+        table.add_row(
+            escape(paper.paper),
+            str(paper.challenges),
+            str(paper.planned),
+            rate_text(paper.pass_rate),
+            rate_text(paper.scaled_pass_rate),
+            states_text(list(paper.states.items())),
+        )
+    return table
+
+
+def notes(summary: RunSummary) -> list[str]:
+    """What a reader of the tables must know, one line each; empty for a plain complete run."""
+    score, totals = summary.score, summary.totals
+    lines = []
+    left_open = states_text([(state, score.states[state]) for state in OPEN_STATES])
+    if left_open:
+        lines.append(
+            f"{left_open}: they count as not passed; the bounds say what they can change. "
+            "Resume the run to settle them."
+        )
+    lines += [f"infrastructure: {cause}" for cause in summary.infra_causes]
+    if len(score.samples) > 1:
+        shown = ", ".join(f"{n} samples: {count}" for n, count in score.samples.items())
+        lines.append(f"challenges have unequal numbers of samples ({shown})")
+    if score.pass_rate_spread and len(score.pass_rate_spread.rates) > 1:
+        spread, scaled = score.pass_rate_spread, score.scaled_spread
+        lines.append(
+            f"over {len(spread.rates)} completions: pass rate {spread.mean:.1f} ± {spread.std:.1f}"
+            + (f", scaled {scaled.mean:.1f} ± {scaled.std:.1f}" if scaled else "")
+        )
+    for at in score.pass_at:
+        if at.k > 1 and at.rate is not None:
+            scaled_at = "" if at.scaled is None else f", scaled {at.scaled:.1f}"
+            lines.append(f"pass@{at.k}: {at.rate:.1f}{scaled_at}")
+    if score.nested_corrected:
+        lines.append(f"scaled, each source line once: {rate_text(score.nested_corrected)}")
+    if totals.tokens["calls"]:
+        lines.append(_usage_text(summary))
+    if summary.retried_episodes:
+        lines.append(
+            f"{summary.retried_episodes} episodes took more than one attempt; their earlier "
+            "attempts are not in these numbers"
+        )
+    return lines + list(summary.problems)
+
+
+def print_report(console: Console, summaries: Sequence[RunSummary]) -> None:
+    """Print everything about some runs."""
+    console.print(runs_table(summaries))
+    for summary in summaries:
+        console.print(papers_table(summary))
+        lines = notes(summary)
+        if len(summaries) > 1 and lines:
+            console.print(f"{summary.label}:", markup=False, highlight=False)
+        for line in lines:
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def comparison_table(comparison: Comparison, a: str, b: str) -> Table:
+    """Run B against run A, in percent and percentage points."""
+    table = Table(title=f"{comparison.challenges} challenges in both runs", title_justify="left")
+    table.add_column("")
+    for name in (escape(a), escape(b), "B - A", "95 %"):
+        table.add_column(name, justify="right")
+    for title, first, second, difference in (
+        ("pass rate", comparison.a, comparison.b, comparison.difference),
+        ("scaled", comparison.a_scaled, comparison.b_scaled, comparison.scaled_difference),
+    ):
+        table.add_row(
+            title,
+            "n/a" if first is None else f"{first:.1f}",
+            "n/a" if second is None else f"{second:.1f}",
+            rate_text(difference),
+            interval_text(difference),
+        )
+    table.caption = (
+        f"only A better: {len(comparison.only_a_better)}, "
+        f"only B better: {len(comparison.only_b_better)}, "
+        f"exact McNemar p = {comparison.p_value:.3g}"
+    )
+    return table
+
+
+def _usage_text(summary: RunSummary) -> str:
+    totals = summary.totals
+    text = (
+        f"model: {totals.tokens['calls']} calls, {totals.tokens['prompt_tokens']} prompt and "
+        f"{totals.tokens['completion_tokens']} completion tokens"
+    )
+    if totals.estimated:
+        text += " (partly estimated)"
+    if totals.cost_usd or totals.cost_known:
+        text += f", {'' if totals.cost_known else 'at least '}{totals.cost_usd:.4f} USD"
+    return text

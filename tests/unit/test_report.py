@@ -1,0 +1,200 @@
+"""Reports: the numbers of a run directory, its exports, and trajectories as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from rcb_env.errors import StoreError
+from rcb_env.report.export import COLUMNS, to_csv, to_json
+from rcb_env.report.summary import summarize
+from rcb_env.report.tables import comparison_table, print_report
+from rcb_env.report.trajectory import read_trajectory, render
+from rcb_env.scoring import STATES, compare
+from rcb_env.store import EpisodeKey, RunStore
+
+PLAN = [
+    {"challenge": f"{paper}/{name}", "paper": paper, "file": "src/x.py", "lines": n, "samples": [0]}
+    for paper, name, n in [("A", "one", 8), ("A", "two", 2), ("B", "three", 5), ("B", "four", 5)]
+]
+
+
+def finish(store: RunStore, challenge: str, status: str, **more: object) -> None:
+    key = EpisodeKey(challenge.split("/")[0], "src/x.py", challenge, 0, "repair", "m", "s")
+    with store.trajectory(key) as trajectory:
+        trajectory("step", {"action": {"tool": "submit", "arguments": {}}})
+    episode = {
+        "challenge": challenge,
+        "sample": 0,
+        "status": status,
+        "steps": 3,
+        "test_runs": 1,
+        "wall_s": 1.5,
+        "end_reason": "submitted",
+        "usage": {"prompt_tokens": 100, "completion_tokens": 10, "calls": 2, "cost_usd": 0.5},
+        "verdict": {"error_class": "name" if status == "failed" else None, "message": ""},
+    }
+    store.append(key, {**episode, **more}, trajectory)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RunStore]:
+    record = {"config": {"agent": "repair", "model": {"name": "m"}}, "plan": PLAN}
+    with RunStore.create(tmp_path / "run", record) as made:
+        finish(made, "A/one", "passed")
+        finish(made, "A/two", "infra_error", error="No space left on device\ntraceback")
+        finish(made, "A/two", "failed")
+        finish(made, "B/three", "infra_error", error="engine gone")
+        yield made
+
+
+def test_the_summary_counts_the_last_line_of_each_episode(store: RunStore) -> None:
+    summary = summarize(store)
+    assert summary.brief() == {
+        "run": str(store.folder),
+        "planned": 4,
+        "states": {**dict.fromkeys(STATES, 0), "passed": 1, "failed": 1, "infra_error": 1}
+        | {"missing": 1},
+        "pass_rate": 25.0,
+        "scaled_pass_rate": 40.0,
+    }
+    assert summary.infra_causes == ("engine gone",)
+    assert summary.score.coverage == 50.0
+
+
+def test_work_done_twice_stands_beside_the_totals(store: RunStore) -> None:
+    """Case C078: totals of a run with repeats equal those without, and the repeats can be seen."""
+    summary = summarize(store)
+    assert summary.totals.episodes == 3
+    assert summary.totals.tokens["prompt_tokens"] == 300
+    assert summary.totals.cost_usd == 1.5
+    assert summary.repeated.episodes == 1
+    assert summary.repeated.tokens["completion_tokens"] == 10
+    assert summary.retried_episodes == 1
+
+
+def test_json_holds_the_brief_and_everything_else(store: RunStore) -> None:
+    summary = summarize(store)
+    data = json.loads(to_json(summary))
+    assert summary.brief().items() <= data.items()
+    assert data["rates"]["pass_rate"]["high"] == 75.0
+    assert data["papers"][0]["paper"] == "A"
+
+
+def test_csv_has_one_row_for_each_planned_episode(store: RunStore) -> None:
+    rows = list(csv.DictReader(io.StringIO(to_csv(store))))
+    assert tuple(rows[0]) == COLUMNS
+    assert [(row["challenge"], row["status"]) for row in rows] == [
+        ("A/one", "passed"),
+        ("A/two", "failed"),
+        ("B/three", "infra_error"),
+        ("B/four", "missing"),
+    ]
+    assert rows[1]["attempt"] == "2"
+    assert rows[1]["error_class"] == "name"
+    assert rows[0]["cost_usd"] == "0.5"
+
+
+def test_a_message_cannot_become_a_formula(store: RunStore) -> None:
+    finish(store, "B/four", "failed", error="=cmd()\nsecond, line")
+    row = list(csv.DictReader(io.StringIO(to_csv(store))))[3]
+    assert row["message"] == "'=cmd()\nsecond, line"
+
+
+def test_tables_say_what_is_open(store: RunStore) -> None:
+    out = io.StringIO()
+    print_report(Console(file=out, width=200), [summarize(store)])
+    text = out.getvalue()
+    assert "25.0 (25.0 to 75.0)" in text
+    assert "1 infra_error, 1 missing" in text
+    assert "engine gone" in text
+    assert "1 episodes took more than one attempt" in text
+    assert "3.00" not in text
+    assert "1.5000 USD" in text
+
+
+def test_a_comparison_prints_both_rates_and_the_test(store: RunStore) -> None:
+    from rcb_env.report.summary import plan_of
+
+    outcomes = plan_of(store)
+    out = io.StringIO()
+    Console(file=out, width=120).print(comparison_table(compare(outcomes, outcomes), "x", "[y]"))
+    assert "exact McNemar p = 1" in out.getvalue()
+    assert "[y]" in out.getvalue()
+
+
+def test_an_episode_that_was_not_planned_is_named(store: RunStore) -> None:
+    finish(store, "C/stray", "passed")
+    with pytest.raises(StoreError, match="not in the plan, the first is C/stray sample 0"):
+        summarize(store)
+
+
+def test_a_run_without_a_plan_is_refused_in_one_line(tmp_path: Path) -> None:
+    store = RunStore.create(tmp_path / "r", {"config": {}})
+    with store, pytest.raises(StoreError, match="the plan is damaged"):
+        summarize(store)
+
+
+def test_a_trajectory_reads_as_text(store: RunStore) -> None:
+    key = EpisodeKey("A", "src/x.py", "A/one", 9, "repair", "m", "s")
+    with store.trajectory(key) as trajectory:
+        code = 'x = """\n```\n"""\n'
+        trajectory("step", {"action": {"tool": "write_region", "arguments": {"code": code}}})
+        trajectory("observation", {"text": "ok", "tests": {"passed": 3, "total": 4}})
+    text = read_trajectory(trajectory.path)
+    assert "## 1. step: write_region" in text
+    assert f"````\n{code}````" in text
+    assert '- **tests**: {"passed": 3, "total": 4}' in text
+    with pytest.raises(StoreError, match="no such trajectory"):
+        read_trajectory(store.folder / "trajectories" / "nowhere.jsonl")
+
+
+def test_a_trajectory_cut_off_by_a_kill_reads_up_to_the_cut(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"kind": "step", "n": 1}\n{"kind": "st', encoding="utf-8")
+    assert "## 1. step" in read_trajectory(path)
+    assert "## 2." not in read_trajectory(path)
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=5),
+        st.recursive(
+            st.none() | st.booleans() | st.floats() | st.text(st.characters(), max_size=200),
+            lambda inner: (
+                st.lists(inner, max_size=3)
+                | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+            ),
+            max_leaves=8,
+        ),
+        max_size=4,
+    )
+)
+def test_no_record_breaks_out_of_its_block(record: dict[str, object]) -> None:
+    text = render([record])
+    assert "\x1b" not in text
+    text.encode("utf-8")  # lone surrogates are escaped
+    outside, fence = [], ""
+    for line in text.split("\n"):
+        if not fence and line.startswith("```"):
+            fence = line
+        elif fence and line == fence:
+            fence = ""
+        elif not fence:
+            outside.append(line)
+    assert fence == ""
+    assert sum(line.startswith("## ") for line in outside) == 1
+
+
+def test_long_text_is_cut_with_a_count() -> None:
+    text = render([{"kind": "reply", "text": "a" * 5000}], max_chars=100)
+    assert "[4900 more characters]" in text
+    assert len(text) < 300
