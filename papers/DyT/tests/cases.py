@@ -153,7 +153,7 @@ KINDS = ["identity", "tanh", "hardtanh", "sigmoid"]
 @case(seeds=2, covers=["src/ablations.py"])
 def every_squashing_function(tree, rng):
     squash = tree.load("ablations").squash
-    x = torch.cat([torch.linspace(-4, 4, 33), rng.torch.normal(7, std=3.0)])
+    x = torch.cat([torch.linspace(-4, 4, 32), rng.torch.normal(7, std=3.0)])
     runs = {}
     for kind in KINDS:
         leaf = x.clone().requires_grad_()
