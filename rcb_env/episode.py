@@ -445,9 +445,13 @@ def agent_label(agent: Agent) -> str:
 
 def agent_settings(agent: Agent) -> dict[str, Any]:
     """All settings of an agent with their values, defaults included."""
-    if not dataclasses.is_dataclass(agent):
-        return {}
-    return {each.name: getattr(agent, each.name) for each in dataclasses.fields(agent) if each.init}
+    return {each.name: getattr(agent, each.name) for each in _settings_of(type(agent))}
+
+
+def _settings_of(kind: type[Any]) -> list[dataclasses.Field[Any]]:
+    if not dataclasses.is_dataclass(kind):
+        return []
+    return [each for each in dataclasses.fields(kind) if each.init]
 
 
 def _written(value: object) -> str:
