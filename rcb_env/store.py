@@ -4,6 +4,7 @@
       run.json            config, versions, hashes, the plan; written once, whole
       episodes.jsonl      one line per finished episode, in the order they finished
       trajectories/…      one JSON Lines file per attempt at an episode, written step by step
+      sessions.jsonl      one line per start or resume: process, versions, sandbox, workers
       lock                held by the one process that writes
 
 Guarantees:
@@ -155,7 +156,7 @@ class JsonLines:
 
 
 class Trajectory:
-    """The steps of one attempt, on disk as they happen; call it with a kind and its fields."""
+    """The steps of one attempt, on disk as they happen."""
 
     def __init__(self, path: Path, *, attempt: int) -> None:
         """Create the file.
@@ -170,7 +171,7 @@ class Trajectory:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
             self._fd: int | None = os.open(path, flags, _MODE)
 
-    def __call__(self, kind: str, fields: Mapping[str, object]) -> None:
+    def record(self, kind: str, payload: Mapping[str, object]) -> None:
         """Write one record at once; what is written survives a kill of this process.
 
         Raises:
@@ -181,7 +182,7 @@ class Trajectory:
         with _writing(self.path):
             size = os.fstat(self._fd).st_size
             try:
-                _write_all(self._fd, _dump({"kind": kind, **fields}) + b"\n")
+                _write_all(self._fd, _dump({"kind": kind, **payload}) + b"\n")
             except OSError:
                 _take_back(self._fd, size)
                 raise
@@ -321,6 +322,15 @@ class RunStore:
             self.problems.append(
                 f"{self.folder / 'episodes.jsonl'}: cut off a torn line ({cut} bytes)"
             )
+
+    def note_session(self, session: Mapping[str, Any]) -> None:
+        """Record under what conditions this process works on the run.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        self._must_hold()
+        JsonLines(self.folder / "sessions.jsonl").append(session)
 
     def trajectory(self, key: EpisodeKey) -> Trajectory:
         """A new trajectory for the next attempt at an episode.

@@ -30,7 +30,7 @@ PLAN = [
 def finish(store: RunStore, challenge: str, status: str, **more: object) -> None:
     key = EpisodeKey(challenge.split("/")[0], "src/x.py", challenge, 0, "repair", "m", "s")
     with store.trajectory(key) as trajectory:
-        trajectory("step", {"action": {"tool": "submit", "arguments": {}}})
+        trajectory.record("step", {"action": {"tool": "submit", "arguments": {}}})
     episode = {
         "challenge": challenge,
         "sample": 0,
@@ -147,8 +147,8 @@ def test_a_trajectory_reads_as_text(store: RunStore) -> None:
     key = EpisodeKey("A", "src/x.py", "A/one", 9, "repair", "m", "s")
     with store.trajectory(key) as trajectory:
         code = 'x = """\n```\n"""\n'
-        trajectory("step", {"action": {"tool": "write_region", "arguments": {"code": code}}})
-        trajectory("observation", {"text": "ok", "tests": {"passed": 3, "total": 4}})
+        trajectory.record("step", {"action": {"tool": "write_region", "arguments": {"code": code}}})
+        trajectory.record("observation", {"text": "ok", "tests": {"passed": 3, "total": 4}})
     text = read_trajectory(trajectory.path)
     assert "## 1. step: write_region" in text
     assert f"````\n{code}````" in text

@@ -35,7 +35,7 @@ def key(region: str = "DyT/forward", sample: int = 0, **changes: str) -> Episode
 
 def finish(store: RunStore, which: EpisodeKey, status: str = "passed", **more: object) -> None:
     with store.trajectory(which) as trajectory:
-        trajectory("step", {"n": 1})
+        trajectory.record("step", {"n": 1})
     store.append(which, {"challenge": which.region, "status": status, **more}, trajectory)
 
 
@@ -239,7 +239,7 @@ def key(n): return EpisodeKey("P", "x.py", f"P/{n}", 0, "a", "", "s")
 def play(n, stop_at):
     with store.trajectory(key(n)) as trajectory:
         for step in range(1, 7):
-            trajectory("step", {"step": step, "tokens": 10})
+            trajectory.record("step", {"step": step, "tokens": 10})
             if step == stop_at: os.kill(os.getpid(), signal.SIGKILL)
     store.append(key(n), {"status": "passed", "steps": 6, "tokens": 60}, trajectory)
 play(0, None)
@@ -260,7 +260,7 @@ def test_steps_and_totals_survive_a_kill(tmp_path: Path) -> None:
         assert again.finished() == {keys[0].id}
         with again.trajectory(keys[1]) as trajectory:
             for step in range(1, 7):
-                trajectory("step", {"step": step, "tokens": 10})
+                trajectory.record("step", {"step": step, "tokens": 10})
         again.append(keys[1], {"status": "passed", "steps": 6, "tokens": 60}, trajectory)
         lines = list(again.latest())
     assert sum(line["episode"]["tokens"] for line in lines) == 120
@@ -367,7 +367,7 @@ for sample in range(100):
     key = EpisodeKey("P", "x.py", "P/a", sample, "a", "", "s")
     try:
         with store.trajectory(key) as trajectory:
-            trajectory("step", {"text": "x" * 100})
+            trajectory.record("step", {"text": "x" * 100})
         store.append(key, {"status": "passed", "text": "x" * 9000}, trajectory)
     except StoreError as error:
         print(sample, error)
