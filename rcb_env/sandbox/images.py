@@ -27,7 +27,9 @@ from pathlib import Path
 from rcb_env.errors import SandboxUnavailable, unknown
 
 LOCK_FILE = "requirements.lock"
-_COMPLETE = "rcb-complete"  # written last: an environment without it is the rest of an interrupted build
+_COMPLETE = (
+    "rcb-complete"  # written last: an environment without it is the rest of an interrupted build
+)
 _NOT_FOR_PIP = ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER")
 
 Progress = Callable[[str], None]
@@ -92,7 +94,7 @@ def realise(image: str, progress: Progress | None = None) -> BoxPython:
     return box
 
 
-def cache_folder() -> Path:
+def cachefolder() -> Path:
     """Where environments are kept."""
     from platformdirs import user_cache_dir
 
@@ -100,6 +102,7 @@ def cache_folder() -> Path:
 
 
 def folder() -> Path:
+    """Where images are described: a folder for each, with its lock file and Dockerfile."""
     """Where the images are described: a folder each, with a lock file and a Dockerfile."""
     package = Path(__file__).resolve().parent.parent
     bundled = package / "_data" / "images"
@@ -116,7 +119,7 @@ def _place(image: str) -> tuple[BoxPython, Path]:
     installation = f"{sys.version} {base_prefix}".encode()
     key = hashlib.sha256(content + installation).hexdigest()[:12]
     name = f"{image}-{platform.python_version()}-{platform.machine()}-{key}"
-    prefix = cache_folder() / name
+    prefix = cachefolder() / name
     digest = hashlib.sha256(content).hexdigest()
     return BoxPython(prefix / "bin" / "python", prefix, base_prefix, digest), lock_file
 
@@ -188,8 +191,8 @@ def _run(command: list[str], image: str, tell: Progress, held: int) -> None:
 
 def let_everybody_read(folder: Path) -> None:
     """Add the modes that let any user read the files below a folder, and nothing else."""
-    folder.chmod(0o755)
-    for parent, folders, files in os.walk(folder):
+    root.chmod(0o755)
+    for parent, folders, files in os.walk(root):
         for name in (*folders, *files):
             path = Path(parent, name)
             if path.is_symlink():
