@@ -191,8 +191,8 @@ def _run(command: list[str], image: str, tell: Progress, held: int) -> None:
 
 def let_everybody_read(folder: Path) -> None:
     """Add the modes that let any user read the files below a folder, and nothing else."""
-    root.chmod(0o755)
-    for parent, folders, files in os.walk(root):
+    folder.chmod(0o755)
+    for parent, folders, files in os.walk(folder):
         for name in (*folders, *files):
             path = Path(parent, name)
             if path.is_symlink():
