@@ -131,7 +131,8 @@ class Document:
             if near:
                 return f"unknown key {key!r}; did you mean {near[0]!r}?"
             return f"unknown key {key!r}" + (f"; the keys are {', '.join(known)}" if known else "")
-        return f"{key}: {misfit['msg'].removeprefix('Value error, ')}"
+        message = str(misfit["msg"]).removeprefix("Value error, ")
+        return f"{key}: {message}" if key else message
 
 
 def read_yaml(path: Path) -> Document:

@@ -1,0 +1,169 @@
+"""`rcb check` on papers of a few lines, in real boxes: good ones pass, each flaw is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rcb_env.certify import Certificate, certify
+from rcb_env.grading import Grader
+from rcb_env.papers import Paper, load_dataset
+
+SOURCE = """\
+def shift(x, by):
+    # <paper2code name="shift">
+    # <paper2code name="product">
+    y = x * by
+    # </paper2code name="product">
+    return y + 1
+    # </paper2code name="shift">
+"""
+PAPER_YAML = """\
+id: small
+title: Small
+authors: [Nobody]
+domain: none
+license: MIT
+dates: {v1: 2025-01-01}
+annotated: [src/small.py]
+image: cpu
+limits: {time_s: 5, memory_mb: 512}
+"""
+STRONG = """
+from rcb_env.cases import case
+
+@case(seeds=2)
+def shifts(tree, rng):
+    return tree.load("small").shift(rng.numpy.normal(size=4), 2.5)
+"""
+WEAK = """
+from rcb_env.cases import case
+
+@case(seeds=1)
+def runs(tree, rng):
+    tree.load("small").shift(1.0, 2.0)
+    return True
+"""
+FLAKY = """
+import os
+from rcb_env.cases import case
+
+@case(seeds=1)
+def is_random(tree, rng):
+    tree.load("small").shift(1.0, 2.0)
+    return os.urandom(1)[0] < 128
+"""
+
+
+def paper(root: Path, cases: str, *, survivors: str = "") -> Paper:
+    """The paper with these cases, written to disk and loaded."""
+    files = {
+        "paper.yaml": PAPER_YAML,
+        "paper.md": "# Shifting\n",
+        "src/small.py": SOURCE,
+        "tests/cases.py": cases,
+        "tests/checks.py": "",
+    }
+    if survivors:
+        files["tests/survivors.yaml"] = survivors
+    for name, content in files.items():
+        path = root / "small" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return load_dataset(root / "small").papers[0]
+
+
+def messages(certificate: Certificate, root: Path) -> list[str]:
+    return [str(problem).replace(f"{root}/small/", "") for problem in certificate.problems]
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[Grader]:
+    with Grader("bubblewrap") as made:
+        yield made
+
+
+def test_a_well_tested_paper_is_certified_and_remembered(tmp_path: Path, grader: Grader) -> None:
+    told: list[tuple[str, int, int]] = []
+    small = paper(tmp_path, STRONG)
+    first = certify(
+        small,
+        grader,
+        full=True,
+        cache=tmp_path / "cache",
+        progress=lambda *step: told.append(step),
+    )
+    assert messages(first, tmp_path) == []
+    assert first.ok
+    assert first.killed == first.mutants >= 10
+    untried = len(first.notes)  # a sandbox may not offer other numbers of threads
+    assert first.reference_runs == 2 * (20 + 5 * (2 - untried))
+    assert all("not tried with two threads" in note for note in first.notes)
+    assert {what for what, _, _ in told} == {
+        "reference",
+        "reference with two threads",
+        "reference with another hash seed",
+        "emptied regions",
+        "mutants",
+    }
+    assert all(done <= planned for _, done, planned in told)
+    closed = Grader("bubblewrap")
+    closed.close()
+    again = certify(small, closed, full=True, cache=tmp_path / "cache")
+    assert again == first, "an unchanged paper is certified without running anything"
+
+
+def test_weak_tests_are_told_with_the_faults_they_miss(tmp_path: Path, grader: Grader) -> None:
+    certificate = certify(paper(tmp_path, WEAK), grader, full=False)
+    found = messages(certificate, tmp_path)
+    assert "src/small.py:2: small/shift still passes when it is emptied to `pass`;" in found[0]
+    assert any(
+        text.startswith("src/small.py:6: small/shift passes with the fault 2:14 `+` became `-`")
+        for text in found
+    )
+    assert any("src/small.py:2: small/shift is tested too weakly" in text for text in found)
+    assert certificate.survivors
+    assert certificate.killed < certificate.mutants
+
+
+def test_a_written_reason_excuses_a_survivor_in_every_region_that_holds_it(
+    tmp_path: Path, grader: Grader
+) -> None:
+    before = certify(paper(tmp_path, WEAK), grader, full=True, cache=tmp_path / "cache")
+    survivors = "".join(
+        f"- {{challenge: {survivor.challenge}, hash: {survivor.hash}, reason: only runs}}\n"
+        for survivor in before.survivors
+        if survivor.challenge == "small/product" or survivor.line == 6
+    )
+    assert survivors.count("\n") < len(before.survivors)
+    small = paper(tmp_path, WEAK, survivors=survivors)
+    after = certify(small, grader, full=True, cache=tmp_path / "cache")
+    assert all(survivor.reason for survivor in after.survivors)
+    assert all("still passes when it is emptied" in text for text in messages(after, tmp_path))
+
+
+def test_a_reason_for_a_fault_that_is_found_is_needless(tmp_path: Path, grader: Grader) -> None:
+    survivors = "- challenge: small/product\n  description: 1:11 `*` became `/`\n  reason: none\n"
+    certificate = certify(paper(tmp_path, STRONG, survivors=survivors), grader, full=True)
+    (message,) = messages(certificate, tmp_path)
+    assert message.startswith("tests/survivors.yaml:1: the mutant 1:11 `*` became `/`")
+
+
+def test_a_reference_that_passes_only_sometimes_is_flaky(tmp_path: Path, grader: Grader) -> None:
+    certificate = certify(paper(tmp_path, FLAKY), grader, full=False, cache=tmp_path / "cache")
+    if certificate.reference_failures == certificate.reference_runs:
+        pytest.skip("the coin fell on one side ten times")
+    (message,) = messages(certificate, tmp_path)
+    assert message.startswith("tests/cases.py: the reference of src/small.py is flaky: ")
+    assert certificate.mutants == 0, "nothing is learned from mutants of a broken reference"
+    assert not list((tmp_path / "cache").glob("*")), "a failure is not kept"
+
+
+def test_a_reference_that_fails_is_told_with_its_reason(tmp_path: Path, grader: Grader) -> None:
+    broken = STRONG.replace(", 2.5)", ", missing)")
+    certificate = certify(paper(tmp_path, broken), grader, full=False)
+    (message,) = messages(certificate, tmp_path)
+    assert "the reference of src/small.py never passes; with final seeds: " in message
+    assert "missing" in message
