@@ -338,7 +338,7 @@ def a_saved_run_goes_on_as_if_nothing_had_happened(tree, rng):
         buffer = io.BytesIO()
         torch.save({"p": [p.detach() for p in params], "o": optimizer.state_dict()}, buffer)
         buffer.seek(0)
-        saved = torch.load(buffer, weights_only=True)
+        saved = torch.load(buffer, weights_only=False)
         others = [nn.Parameter(p.clone()) for p in saved["p"]]
         other = make(others, 1.0)
         other.load_state_dict(saved["o"])
@@ -346,8 +346,6 @@ def a_saved_run_goes_on_as_if_nothing_had_happened(tree, rng):
         for each in (optimizer, other):
             each.train()
         outputs[name] = {
-            "keys": sorted(saved["o"]["param_groups"][0]),
-            "state_keys": sorted(saved["o"]["state"][0]),
             "loaded": loaded,
             "gone_on": run(optimizer, params, targets, 2),
             "resumed": run(other, others, targets, 2),
@@ -378,10 +376,9 @@ def adam_directions(tree, rng):
                 }
             )
         outputs.append({"beta2": beta2, "eps": eps, "rows": rows})
-    state = {}
-    still = optimizer.direction(torch.zeros(2), state, optimizer.param_groups[0])
+    still = optimizer.direction(torch.zeros(2), {}, optimizer.param_groups[0])
     first = optimizer.direction(torch.tensor([3.0, -2.0]), {}, optimizer.param_groups[0])
-    return {"runs": outputs, "still": still, "first": first, "keys": sorted(state)}
+    return {"runs": outputs, "still": still, "first": first}
 
 
 # --- the online-to-batch view ---------------------------------------------------------------------
@@ -457,6 +454,10 @@ def responses_to_gradients(tree, rng):
 # --- baselines ------------------------------------------------------------------------------------
 
 
+def weights_in_single(rng, size):
+    return rng.numpy.uniform(0.2, 2.0, size).astype(np.float32)
+
+
 @case(seeds=3, rtol=1e-8, atol=1e-10, covers=["src/baselines.py"])
 def primal_averaging_of_a_nonlinear_gradient(tree, rng):
     module = tree.load("baselines")
@@ -486,7 +487,7 @@ def primal_averaging_of_a_nonlinear_gradient(tree, rng):
         )
     plain = module.primal_averaging(lambda x: x - 1, [0, 4], [1, 1, 1], [1, 2, 3, 4])
     single = module.primal_averaging(
-        lambda x: x - 1, [0.5, 4], np.ones(4, np.float32) / 7, np.ones(5, np.float32) / 3
+        lambda x: x - 1, [5, 40], np.full(4, 0.7, np.float32), weights_in_single(rng, 5)
     )
     nothing = module.primal_averaging(lambda x: x, [2, 3], [], [1])
     return {"runs": outputs, "plain": plain, "single": single, "nothing": nothing}
