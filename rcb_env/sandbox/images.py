@@ -94,7 +94,7 @@ def realise(image: str, progress: Progress | None = None) -> BoxPython:
     return box
 
 
-def cachefolder() -> Path:
+def cache_folder() -> Path:
     """Where environments are kept."""
     from platformdirs import user_cache_dir
 
@@ -119,7 +119,7 @@ def _place(image: str) -> tuple[BoxPython, Path]:
     installation = f"{sys.version} {base_prefix}".encode()
     key = hashlib.sha256(content + installation).hexdigest()[:12]
     name = f"{image}-{platform.python_version()}-{platform.machine()}-{key}"
-    prefix = cachefolder() / name
+    prefix = cache_folder() / name
     digest = hashlib.sha256(content).hexdigest()
     return BoxPython(prefix / "bin" / "python", prefix, base_prefix, digest), lock_file
 
