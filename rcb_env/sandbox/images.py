@@ -102,7 +102,6 @@ def cache_folder() -> Path:
 
 
 def folder() -> Path:
-    """Where images are described: a folder for each, with its lock file and Dockerfile."""
     """Where the images are described: a folder each, with a lock file and a Dockerfile."""
     package = Path(__file__).resolve().parent.parent
     bundled = package / "_data" / "images"
