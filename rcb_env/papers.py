@@ -13,13 +13,10 @@ Not covered: whether tests and references are any good (`rcb_env.certify`), how 
 
 from __future__ import annotations
 
-import ast
 import datetime
 import hashlib
 import re
-import sys
-import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +26,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from rcb_env import markers
 from rcb_env.errors import PaperError, UsageError, unknown
+from rcb_env.imports import reachable, third_party
 from rcb_env.markers import Masked, Region
 from rcb_env.metadata import Day, Document, FilePaths, Name, Strict, Words, read_yaml
 
@@ -428,7 +426,7 @@ def _load_public(root: Path, entry: _PublicPaper, index: Document, number: int) 
     useful = {path: data for path, data in on_disk.items() if not _NEVER_READ.search(path)}
     # Modules the shown code imports run in the candidate's process anyway. Modules only the tests
     # import (references above all) stay hidden.
-    needed = _reachable((*annotated, *context), useful) - {_PAPER2CODE_TEST}
+    needed = reachable((*annotated, *context), useful) - {_PAPER2CODE_TEST}
     shown = [*annotated, *context, *sorted(needed.difference(annotated, context))]
     dates = {
         "v1": entry.arxiv_v1_date,
@@ -455,87 +453,12 @@ def _load_public(root: Path, entry: _PublicPaper, index: Document, number: int) 
             files={path: on_disk[path] for path in shown},
             tests={path: data for path, data in useful.items() if path not in shown},
             image="cpu",
-            preload=_third_party(useful),
+            preload=third_party((_PAPER2CODE_TEST,), useful),
             time_limit_s=_PAPER2CODE_TIME_LIMIT_S,
             memory_limit_mb=_PAPER2CODE_MEMORY_LIMIT_MB,
             code_url=entry.github_url or "",
         )
     )
-
-
-def _third_party(files: Mapping[str, bytes]) -> tuple[str, ...]:
-    found: set[str] = set()
-    for path in sorted(_reachable((_PAPER2CODE_TEST,), files)):
-        for module, _, _ in _imports(files[path], top_level=True):
-            top = module.split(".")[0]
-            ours = any(file == f"{top}.py" or file.startswith(f"{top}/") for file in files)
-            if module and not ours and top not in sys.stdlib_module_names:
-                found.add(module)
-    return tuple(sorted(found))
-
-
-def _reachable(start: Iterable[str], files: Mapping[str, bytes]) -> set[str]:
-    """The Python files that importing the ``start`` files can load, these included."""
-    seen: set[str] = set()
-    todo = [path for path in start if path in files]
-    while todo:
-        path = todo.pop()
-        if path in seen:
-            continue
-        seen.add(path)
-        if not path.endswith(".py"):
-            continue
-        # Importing a/b/c.py runs a/__init__.py and a/b/__init__.py first.
-        todo += [file for file in _packages(path) if file in files]
-        for module, names, level in _imports(files[path], top_level=False):
-            base = _absolute(module, level, path)
-            if base is None:
-                continue
-            for name in (base, *(f"{base}.{name}" if base else name for name in names)):
-                todo += _resolve(name, files)
-    return seen
-
-
-def _imports(source: bytes, *, top_level: bool) -> Iterator[tuple[str, tuple[str, ...], int]]:
-    """Every import as (module, imported names, leading dots); none if this is no Python."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the paper's code, not about ours
-            root = ast.parse(source)
-    except (SyntaxError, ValueError):
-        return
-    todo: list[ast.AST] = [root]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, (), 0) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            level = node.level
-            if not (top_level and level):
-                yield node.module or "", tuple(alias.name for alias in node.names), level
-        elif not (top_level and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
-            todo += ast.iter_child_nodes(node)
-
-
-def _absolute(module: str, level: int, path: str) -> str | None:
-    if level == 0:
-        return module
-    folders = path.split("/")[:-1]
-    if level - 1 > len(folders):
-        return None
-    return ".".join([*folders[: len(folders) - level + 1], *([module] if module else [])])
-
-
-def _resolve(module: str, files: Mapping[str, bytes]) -> list[str]:
-    if not module:
-        return []
-    stem = module.replace(".", "/")
-    return [path for path in (f"{stem}.py", f"{stem}/__init__.py") if path in files]
-
-
-def _packages(path: str) -> list[str]:
-    parts = path.split("/")[:-1]
-    return ["/".join([*parts[:depth], "__init__.py"]) for depth in range(1, len(parts) + 1)]
 
 
 # --- both layouts -----------------------------------------------------------------------------

@@ -131,7 +131,7 @@ def test_weak_tests_are_told_with_the_faults_they_miss(tmp_path: Path, grader: G
 def test_a_written_reason_excuses_a_survivor_in_every_region_that_holds_it(
     tmp_path: Path, grader: Grader
 ) -> None:
-    before = certify(paper(tmp_path, WEAK), grader, full=True, cache=tmp_path / "cache")
+    before = certify(paper(tmp_path, WEAK), grader, full=False, cache=tmp_path / "cache")
     survivors = "".join(
         f"- {{challenge: {survivor.challenge}, hash: {survivor.hash}, reason: only runs}}\n"
         for survivor in before.survivors
@@ -139,14 +139,14 @@ def test_a_written_reason_excuses_a_survivor_in_every_region_that_holds_it(
     )
     assert survivors.count("\n") < len(before.survivors)
     small = paper(tmp_path, WEAK, survivors=survivors)
-    after = certify(small, grader, full=True, cache=tmp_path / "cache")
+    after = certify(small, grader, full=False, cache=tmp_path / "cache")
     assert all(survivor.reason for survivor in after.survivors)
     assert all("still passes when it is emptied" in text for text in messages(after, tmp_path))
 
 
 def test_a_reason_for_a_fault_that_is_found_is_needless(tmp_path: Path, grader: Grader) -> None:
     survivors = "- challenge: small/product\n  description: 1:11 `*` became `/`\n  reason: none\n"
-    certificate = certify(paper(tmp_path, STRONG, survivors=survivors), grader, full=True)
+    certificate = certify(paper(tmp_path, STRONG, survivors=survivors), grader, full=False)
     (message,) = messages(certificate, tmp_path)
     assert message.startswith("tests/survivors.yaml:1: the mutant 1:11 `*` became `/`")
 
