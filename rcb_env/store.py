@@ -133,26 +133,50 @@ class JsonLines:
         Raises:
             StoreError: the file cannot be read, or a line is damaged and nobody is told.
         """
+        for _, record in self.placed(on_problem):
+            yield record
+
+    def placed(
+        self, on_problem: Callable[[str], None] | None = None
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """As `read`, each record with the byte offset that `at` takes."""
+        offset = 0
         try:
             with self.path.open("rb") as file:
                 for number, line in enumerate(file, start=1):
                     if not line.endswith(b"\n"):
                         return
-                    try:
-                        record = json.loads(line)
-                    except ValueError:
-                        record = None
-                    if isinstance(record, dict):
-                        yield record
-                        continue
-                    problem = f"{self.path}:{number}: not a JSON object, so it counts as missing"
-                    if on_problem is None:
-                        raise StoreError(problem)
-                    on_problem(problem)
+                    record = _object(line)
+                    if record is not None:
+                        yield offset, record
+                    else:
+                        problem = (
+                            f"{self.path}:{number}: not a JSON object, so it counts as missing"
+                        )
+                        if on_problem is None:
+                            raise StoreError(problem)
+                        on_problem(problem)
+                    offset += len(line)
         except FileNotFoundError:
             return
         except OSError as error:
             raise StoreError(f"cannot read {self.path}: {error.strerror}") from error
+
+    def at(self, offset: int) -> dict[str, Any]:
+        """The record at an offset from `placed`.
+
+        Raises:
+            StoreError: it cannot be read, or the file was changed.
+        """
+        try:
+            with self.path.open("rb") as file:
+                file.seek(offset)
+                record = _object(file.readline())
+        except OSError as error:
+            raise StoreError(f"cannot read {self.path}: {error.strerror}") from error
+        if record is None:
+            raise StoreError(f"{self.path} was changed while it was read: start again")
+        return record
 
 
 class Trajectory:
@@ -350,30 +374,37 @@ class RunStore:
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Every stored line, oldest first: key, attempt, trajectory, episode. Memory stays flat."""
+        for _, line in self._placed():
+            yield line
 
+    def latest(self) -> Iterator[dict[str, Any]]:
+        """The lines that count: the last one of every key, in the order they were stored."""
+        for offset in self.offsets().values():
+            yield self.at(offset)
+
+    def offsets(self) -> dict[str, int]:
+        """Where the line that counts is, by key, in the order they were stored; see `at`."""
+        last: dict[str, int] = {}
+        for offset, line in self._placed():
+            last.pop(line["key"], None)
+            last[line["key"]] = offset
+        return last
+
+    def at(self, offset: int) -> dict[str, Any]:
+        """The line at an offset, so that many of them need not be held in memory."""
+        return self._episodes.at(offset)
+
+    def _placed(self) -> Iterator[tuple[int, dict[str, Any]]]:
         def note(problem: str) -> None:
             if problem not in self.problems:
                 self.problems.append(problem)
 
-        for line in self._episodes.read(note):
+        for offset, line in self._episodes.placed(note):
             episode = line.get("episode")
             if isinstance(episode, dict) and isinstance(line.get("key"), str):
-                yield line
+                yield offset, line
             else:
                 note(f"{self._episodes.path}: a line without key and episode counts as missing")
-
-    def latest(self) -> Iterator[dict[str, Any]]:
-        """The lines that count: the last one of every key, in the order they were stored."""
-        last: dict[str, int] = {}
-        for number, line in enumerate(self.lines()):
-            last[line["key"]] = number
-        counting = set(last.values())
-        top = max(counting, default=-1)
-        for number, line in enumerate(self.lines()):
-            if number > top:
-                return  # stored after the first pass
-            if number in counting:
-                yield line
 
     def finished(self) -> set[str]:
         """Ids of the keys that need no further attempt: stored, and not as infrastructure."""
@@ -433,6 +464,14 @@ class _writing:
 def _dump(value: object, *, sort_keys: bool = False) -> bytes:
     # ASCII only: text from models may hold lone surrogates, which UTF-8 cannot carry.
     return json.dumps(value, sort_keys=sort_keys, separators=(",", ":")).encode("ascii")
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) else None
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -1,0 +1,77 @@
+"""An agent plays every planned episode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rcb_env.env import ResearchCodeEnv
+
+from rcb_env.episode import Episode, Task, make_agent, play_episode
+from rcb_env.errors import StoreError
+from rcb_env.experiment import crew
+from rcb_env.experiment.plan import Job, RunConfig, jobs, planned
+from rcb_env.grading import Grader
+from rcb_env.store import RunStore, Trajectory
+
+
+def run_experiment(
+    config: RunConfig,
+    store: RunStore,
+    *,
+    progress: Callable[[crew.Progress], None] | None = None,
+) -> None:
+    """Play what the store has no result for: everything in a new run, the rest in a resumed one.
+
+    Args:
+        config: as it was given to `open_run`.
+        store: what `open_run` returned.
+        progress: called in this thread before the first and after every episode.
+
+    Raises:
+        Interrupted: SIGINT or SIGTERM came; finished episodes are stored.
+        ModelRefusedRequest: key, model name or URL are wrong.
+        SandboxUnavailable: no sandbox works here.
+        StoreError: the run directory cannot be written, or belongs to another config.
+    """
+    dataset, pairs = planned(config)
+    identity = config.identity(list(dict.fromkeys(challenge for challenge, _ in pairs)))
+    if store.record["config"]["challenges"] != identity["challenges"]:
+        raise StoreError(f"{store.folder} was made for other challenges: open it with this config")
+    model = config.model.name if config.model else None
+    with Grader(config.sandbox, workers=config.workers) as grader:
+
+        def make_play() -> crew.Play:
+            agent = make_agent(config.agent, model=model)
+
+            def play(job: Job, trajectory: Trajectory) -> Episode:
+                env = ResearchCodeEnv(
+                    job.challenge.id,
+                    dataset=dataset,
+                    feedback=config.feedback,
+                    max_steps=config.max_steps,
+                    max_test_runs=config.max_test_runs,
+                    with_paper=config.with_paper,
+                    grader=grader,
+                )
+                task = Task(
+                    job.challenge,
+                    seed=job.seed,
+                    sample=job.sample,
+                    model=config.model,
+                    with_paper=config.with_paper,
+                )
+                try:
+                    return play_episode(env, agent, task, trajectory, budgets=config.budgets)
+                finally:
+                    env.close()
+
+            return play
+
+        crew.work(
+            jobs(pairs, identity, seed=config.seed),
+            make_play,
+            store=store,
+            grader=grader,
+            workers=config.workers,
+            progress=progress,
+        )
