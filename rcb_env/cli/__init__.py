@@ -1,0 +1,21 @@
+"""The command `rcb`.
+
+main.py      the group, errors and exit codes
+options.py   options that several commands share
+browse.py    rcb list, rcb show
+check.py     rcb check
+doctor.py    rcb doctor
+run.py       rcb run
+grade.py     rcb grade
+results.py   rcb report, rcb trajectory
+progress.py  live progress
+
+Every module imports click and nothing heavy at its top; a command imports what it needs when it is called, so that
+`rcb --help` answers at once.
+"""
+
+from __future__ import annotations
+
+from rcb_env.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,199 @@
+"""`rcb list` and `rcb show`: what there is to evaluate, and what an agent gets to see of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rcb_env.cli import options
+
+if TYPE_CHECKING:
+    from rcb_env.papers import Challenge
+
+
+@click.group("list")
+def list_() -> None:
+    """List papers, challenges or agents."""
+
+
+@list_.command("papers")
+@options.dataset
+@options.as_json
+def list_papers(dataset: str, as_json: bool) -> None:
+    """List the papers of a data set; with --json one object a line."""
+    from rcb_env.papers import load_dataset
+
+    rows = [
+        {
+            "id": paper.id,
+            "title": paper.title,
+            "arxiv": paper.arxiv,
+            "venue": paper.venue,
+            "domain": paper.domain,
+            "layout": paper.layout,
+            "challenges": len(paper.challenges),
+            "lines": sum(challenge.lines for challenge in paper.challenges),
+        }
+        for paper in load_dataset(dataset).papers
+    ]
+    _print_rows(rows, ("id", "challenges", "lines", "title"), as_json)
+
+
+@list_.command("challenges")
+@options.selection
+@options.as_json
+def list_challenges(
+    dataset: str, papers: Sequence[str], challenges: Sequence[str], as_json: bool
+) -> None:
+    """List challenges; with --json one object a line: id, paper, file, hint, lines."""
+    from rcb_env.papers import load_dataset
+
+    rows = [
+        {
+            "id": challenge.id,
+            "paper": challenge.paper.id,
+            "file": challenge.file,
+            "hint": challenge.hint,
+            "lines": challenge.lines,
+        }
+        for challenge in load_dataset(dataset).select(papers=papers, challenges=challenges)
+    ]
+    _print_rows(rows, ("id", "lines", "file", "hint"), as_json)
+
+
+@list_.command("agents")
+@options.as_json
+def list_agents(as_json: bool) -> None:
+    """List the agents and their settings (``--agent NAME:setting=value,…``); with --json one object a line."""
+    from importlib.metadata import entry_points
+
+    from rcb_env.episode import AGENTS
+
+    rows = []
+    for point in sorted(entry_points(group=AGENTS), key=lambda point: point.name):
+        try:
+            agent = point.load()
+        except (ImportError, AttributeError) as error:  # of somebody else's package
+            rows.append({"id": point.name, "settings": {}, "about": f"cannot be imported: {error}"})
+            continue
+        about = (agent.__doc__ or "").strip().split("\n\n")[0]
+        rows.append(
+            {
+                "id": point.name,
+                "settings": _settings(agent),
+                "uses_model": getattr(agent, "uses_model", None),
+                "about": " ".join(about.split()),
+            }
+        )
+    if not as_json:
+        for row in rows:
+            settings = ",".join(f"{key}={value}" for key, value in row["settings"].items())
+            row["settings"] = settings or "-"
+    _print_rows(rows, ("id", "settings", "about"), as_json)
+
+
+def _settings(agent: type[Any]) -> dict[str, object]:
+    """The settings of an agent class with their defaults."""
+    import dataclasses
+
+    if not dataclasses.is_dataclass(agent):
+        return {}
+    settings: dict[str, object] = {}
+    for field in dataclasses.fields(agent):
+        if not field.init:
+            continue
+        if field.default is not dataclasses.MISSING:
+            value = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            value = field.default_factory()
+        else:
+            value = None
+        plain = value is None or isinstance(value, bool | int | float | str)
+        settings[field.name] = value if plain else str(value)
+    return settings
+
+
+@click.command()
+@click.argument("challenge")
+@options.dataset
+@click.option("--paper", "with_paper", is_flag=True, help="Also print the paper's text.")
+@click.option("--reference", is_flag=True, help="Also print the code that is missing.")
+@options.as_json
+def show(challenge: str, dataset: str, with_paper: bool, reference: bool, as_json: bool) -> None:
+    """Show a challenge: its hint, its size, and the files an agent sees."""
+    from rcb_env.papers import load_dataset
+
+    found = load_dataset(dataset).challenge(challenge)
+    if as_json:
+        click.echo(json.dumps(_describe(found, with_paper, reference)))
+        return
+    paper = found.paper
+    files = found.workspace()
+    heading = [
+        ("challenge", found.id),
+        ("paper", f"{paper.title} ({', '.join(filter(None, (paper.venue, paper.arxiv)))})"),
+        ("hint", found.hint),
+        ("file", f"{found.file}, line {found.region.start + 1} of the annotated file"),
+        ("lines", str(found.lines)),
+        ("content", found.content_hash),
+    ]
+    for name, value in heading:
+        click.echo(f"{name + ':':<11}{_printable(value)}")
+    click.echo("\nWhat an agent sees (and the paper, with read_paper):")
+    width = max(len(path) for path in files)
+    for path, data in sorted(files.items()):
+        note = "the masked file" if path == found.file else ""
+        click.echo(f"  {path:<{width}}  {len(data):>8} bytes  {note}".rstrip())
+    _print_text(found.file, found.masked().text)
+    if reference:
+        _print_text("reference", found.reference)
+    if with_paper:
+        _print_text("paper", paper.text)
+
+
+def _describe(challenge: Challenge, with_paper: bool, reference: bool) -> Mapping[str, object]:
+    described: dict[str, object] = {
+        "id": challenge.id,
+        "paper": challenge.paper.id,
+        "file": challenge.file,
+        "line": challenge.region.start + 1,
+        "hint": challenge.hint,
+        "lines": challenge.lines,
+        "content_hash": challenge.content_hash,
+        "files": sorted(challenge.workspace()),
+        "masked_file": _printable(challenge.masked().text),
+    }
+    if reference:
+        described["reference"] = _printable(challenge.reference)
+    if with_paper:
+        described["paper_text"] = _printable(challenge.paper.text)
+    return described
+
+
+def _printable(text: str) -> str:
+    """Bytes that are no UTF-8 cannot be printed as they are."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _print_text(title: str, text: str) -> None:
+    click.echo(f"\n--- {title} ---")
+    text = _printable(text)
+    click.echo(text, nl=not text.endswith("\n"))
+
+
+def _print_rows(
+    rows: Sequence[Mapping[str, object]], columns: Sequence[str], as_json: bool
+) -> None:
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(row))
+        return
+    cells = [[_printable(str(row[column])) for column in columns] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    for line in ([name.upper() for name in columns], *cells):
+        click.echo(
+            "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
+        )

@@ -1,0 +1,89 @@
+"""`rcb grade`: judge code that is there already, and make a run of it like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from rcb_env.cli import options
+
+
+@click.command()
+@click.argument("source", metavar="FILE.jsonl|RUN")
+@click.option(
+    "--dataset",
+    metavar="NAME|FOLDER",
+    help="The papers.  [default: `bundled`; for a RUN, what it was made with]",
+)
+@options.papers
+@options.challenges
+@options.workers
+@options.sandbox
+@click.option("--out", metavar="DIR", help="The new run directory.  [default: runs/<time>-<name>]")
+@click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@options.quiet
+@options.as_json
+def grade(
+    source: str,
+    dataset: str | None,
+    papers: Sequence[str],
+    challenges: Sequence[str],
+    workers: int,
+    sandbox: str,
+    out: str | None,
+    resume: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Grade completions of a file, or judge the candidates of a run again.
+
+    A file holds one JSON object a line: `challenge`, `sample`, and `completion` (a model's whole reply, from which
+    the code is extracted) or `code` (goes into the region as it is). With --papers or --challenges, what the file lacks
+    of them counts as missing.
+    """
+    from rcb_env import sandbox as sandboxes
+    from rcb_env.cli.run import finish, realise_boxes, show_progress
+    from rcb_env.errors import UsageError
+    from rcb_env.experiment import default_folder, grade_completions, regrade
+    from rcb_env.sandbox import images
+    from rcb_env.store import RunStore
+
+    path = Path(source)
+    if not path.exists():
+        raise UsageError(f"{source}: no such file or run directory")
+    if resume and out is None:
+        raise UsageError("--resume needs --out: which run?")
+    again = path.is_dir()
+    if again and (papers or challenges):
+        raise UsageError("a run is judged again as a whole: leave out --papers and --challenges")
+    if again:
+        RunStore.open(path)  # before the packages of boxes are installed for nothing
+    folder = Path(out) if out is not None else default_folder(f"graded-{path.resolve().stem}")
+    if sandboxes.make(sandbox).name == "bubblewrap":
+        realise_boxes(images.names())
+    with show_progress("grading") as tell:
+        if again:
+            store = regrade(
+                path,
+                folder,
+                dataset=dataset,
+                sandbox=sandbox,
+                workers=workers,
+                resume=resume,
+                progress=tell,
+            )
+        else:
+            store = grade_completions(
+                path,
+                folder,
+                dataset=dataset or "bundled",
+                papers=papers,
+                challenges=challenges,
+                sandbox=sandbox,
+                workers=workers,
+                resume=resume,
+                progress=tell,
+            )
+    finish(store, quiet=quiet, as_json=as_json)

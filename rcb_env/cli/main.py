@@ -1,0 +1,70 @@
+"""The group of commands, and how they end.
+
+Exit codes: 0 all went well; 1 the command worked and its answer is no (a paper fails its check, no sandbox works);
+2 it could not do what was asked, with one line on stderr that starts with ``rcb:``; 130 interrupted by Ctrl-C (143:
+ended by SIGTERM). Episodes that fail are results, not errors.
+Any other exception is a bug of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+from click.exceptions import NoArgsIsHelpError
+
+from rcb_env.cli import browse, check, doctor, grade, results, run
+from rcb_env.errors import RcbError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="rcb-env", prog_name="rcb")
+def rcb() -> None:
+    """Evaluate agents that write research code."""
+
+
+for _command in (
+    browse.list_,
+    browse.show,
+    run.run,
+    grade.grade,
+    results.report,
+    results.trajectory,
+    check.check,
+    doctor.doctor,
+):
+    rcb.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run `rcb` and exit.
+
+    Args:
+        arguments: what follows ``rcb``; None: the command line's.
+    """
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        code = rcb.main(args=arguments, prog_name="rcb", standalone_mode=False)
+    except NoArgsIsHelpError as error:
+        error.show()
+        return 2
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        more = f" (see `{context.command_path} --help`)" if context is not None else ""
+        return _fail(error.format_message() + more)
+    except RcbError as error:
+        return _fail(str(error), getattr(error, "exit_code", 2))
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("rcb: interrupted", err=True)
+        return 130
+    return code if isinstance(code, int) else 0
+
+
+def _fail(message: str, code: int = 2) -> int:
+    click.echo("rcb: " + " ".join(message.split()), err=True)
+    return code

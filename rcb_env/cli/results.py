@@ -1,0 +1,150 @@
+"""`rcb report` and `rcb trajectory`: read what runs left on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rcb_env.cli import options
+
+if TYPE_CHECKING:
+    from rcb_env.report.summary import RunSummary
+    from rcb_env.store import RunStore
+
+_WIDTH_WITHOUT_TERMINAL = 140
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option("--brief", is_flag=True, help="Only the table with one row for each run.")
+@click.option("--csv", "as_csv", is_flag=True, help="One row for each planned episode of one run.")
+@options.as_json
+def report(runs: Sequence[str], brief: bool, as_csv: bool, as_json: bool) -> None:
+    """Report on runs: pass rate, scaled pass rate, intervals, coverage, per paper.
+
+    With --json one object for each run, one a line, in the order given.
+    """
+    from rcb_env.errors import UsageError
+    from rcb_env.report import export, summary
+    from rcb_env.store import RunStore
+
+    if as_csv and (as_json or len(runs) > 1):
+        raise UsageError("--csv takes one run and no --json")
+    stores = [RunStore.open(run) for run in runs]
+    if as_csv:
+        click.echo(export.to_csv(stores[0]), nl=False)
+        return
+    summaries = [summary.summarize(store) for store in stores]
+    if as_json:
+        for one in summaries:
+            click.echo(export.to_json(one, indent=None))
+        return
+    print_tables(summaries, brief=brief)
+
+
+def print_tables(summaries: Sequence[RunSummary], *, brief: bool, to_stderr: bool = False) -> None:
+    """Print the tables of some runs.
+
+    Args:
+        summaries: one for each run.
+        brief: only the table with one row a run, and what must be known to read it.
+        to_stderr: stdout is for JSON.
+    """
+    from rich.console import Console
+
+    from rcb_env.report import tables
+
+    console = Console(stderr=to_stderr)
+    if not console.is_terminal:
+        console = Console(stderr=to_stderr, width=_WIDTH_WITHOUT_TERMINAL)
+    if not brief:
+        tables.print_report(console, summaries)
+        return
+    console.print(tables.runs_table(summaries))
+    for one in summaries:
+        for problem in one.problems:
+            console.print(problem, markup=False, highlight=False, soft_wrap=True)
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.argument("challenge", required=False)
+@click.option("--sample", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--longest", is_flag=True, help="Choose the episode with the most steps.")
+@click.option("--head", type=click.IntRange(min=1), help="Print only this many lines.")
+@options.as_json
+def trajectory(
+    run: str, challenge: str | None, sample: int, longest: bool, head: int | None, as_json: bool
+) -> None:
+    """Print an episode of a run step by step, as Markdown; without CHALLENGE, list the episodes.
+
+    With --json: the records as they are stored, or one object for each episode, one a line.
+    """
+    from rcb_env.report.trajectory import read_trajectory
+    from rcb_env.store import RunStore
+
+    store = RunStore.open(run)
+    if challenge is None and not longest:
+        _list_episodes(store, as_json)
+        return
+    line = _longest(store) if challenge is None else _find(store, challenge, sample)
+    path = Path(run) / line["trajectory"]
+    if as_json:
+        click.echo(path.read_text("utf-8"), nl=False)
+        return
+    text = read_trajectory(path)
+    lines = text.splitlines()
+    click.echo(f"{path}\n")
+    click.echo("\n".join(lines[:head]))
+    if head is not None and len(lines) > head:
+        click.echo(f"\n[{len(lines) - head} more lines]")
+
+
+def _list_episodes(store: RunStore, as_json: bool) -> None:
+    for line in store.latest():
+        episode = line["episode"]
+        row = {
+            name: episode.get(name)
+            for name in ("challenge", "sample", "status", "end_reason", "steps", "test_runs")
+        }
+        row["trajectory"] = line["trajectory"]
+        if as_json:
+            click.echo(json.dumps(row))
+        else:
+            click.echo(
+                f"{row['challenge']} {row['sample']}  {row['status']}"
+                f" ({row['end_reason']}, {row['steps']} steps)  {row['trajectory']}"
+            )
+
+
+def _find(store: RunStore, challenge: str, sample: int) -> dict[str, Any]:
+    from rcb_env.errors import UsageError, unknown
+
+    seen: dict[str, list[int]] = {}
+    for line in store.latest():
+        episode = line["episode"]
+        if (episode["challenge"], episode["sample"]) == (challenge, sample):
+            return line
+        seen.setdefault(episode["challenge"], []).append(episode["sample"])
+    if challenge not in seen:
+        raise unknown("episode", challenge, seen, where=f"rcb trajectory {store.folder}")
+    known = ", ".join(map(str, sorted(seen[challenge])))
+    raise UsageError(
+        f"{challenge} has no finished sample {sample} in {store.folder}; it has {known}"
+    )
+
+
+def _longest(store: RunStore) -> dict[str, Any]:
+    from rcb_env.errors import UsageError
+
+    best: dict[str, Any] | None = None
+    for line in store.latest():
+        if best is None or line["episode"]["steps"] > best["episode"]["steps"]:
+            best = line
+    if best is None:
+        raise UsageError(f"{store.folder} has no finished episode yet")
+    return best

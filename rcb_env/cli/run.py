@@ -1,0 +1,266 @@
+"""`rcb run`: an agent plays challenges, and the run that comes of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from rcb_env.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rcb_env.experiment import Progress as RunProgress
+    from rcb_env.experiment import RunConfig
+    from rcb_env.store import RunStore
+
+_FEEDBACK = ("outcome", "counts", "names", "messages", "full")
+_positive = click.IntRange(min=1)
+_more_than_zero = click.FloatRange(min=0, min_open=True)
+
+
+@click.command()
+@click.option(
+    "--agent", metavar="NAME[:SETTING=VALUE,...]", help="Who plays; see `rcb list agents`."
+)
+@click.option("--model", metavar="NAME", help="The model it uses, as its server calls it.")
+@click.option(
+    "--base-url",
+    metavar="URL",
+    help="An API that speaks the OpenAI protocol, with its /v1.  [default: OPENAI_BASE_URL]",
+)
+@click.option("--temperature", type=click.FloatRange(min=0), default=0.0, show_default=True)
+@click.option("--max-tokens", type=_positive, help="Longest reply, in tokens, reasoning included.")
+@click.option("--context-tokens", type=_positive, help="The model's window, in tokens.")
+@click.option("--reasoning-effort", metavar="LEVEL", help="Passed on to the model as it is.")
+@click.option(
+    "--model-timeout", type=_more_than_zero, default=600.0, show_default=True, metavar="S"
+)
+@click.option("--model-retries", type=click.IntRange(min=0), default=5, show_default=True)
+@click.option(
+    "--input-price", type=click.FloatRange(min=0), metavar="USD", help="Per million tokens."
+)
+@click.option(
+    "--output-price", type=click.FloatRange(min=0), metavar="USD", help="Per million tokens."
+)
+@options.selection
+@click.option(
+    "--samples", type=_positive, default=1, show_default=True, help="Episodes for each challenge."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of everything random.")
+@options.workers
+@click.option(
+    "--paper/--no-paper",
+    "with_paper",
+    default=True,
+    help="Whether the agent gets the paper's text.",
+)
+@click.option(
+    "--feedback",
+    type=click.Choice(_FEEDBACK),
+    default="messages",
+    show_default=True,
+    help="What run_tests tells an agent.",
+)
+@click.option("--max-steps", type=_positive, default=50, show_default=True, help="Of one episode.")
+@click.option(
+    "--max-test-runs",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="Of one episode.",
+)
+@click.option("--budget-tokens", type=_positive, help="Most tokens an episode may use.")
+@click.option("--budget-usd", type=_more_than_zero, help="Most an episode may cost.")
+@click.option("--budget-seconds", type=_more_than_zero, help="Longest an episode may take.")
+@options.sandbox
+@click.option("--out", metavar="DIR", help="The run directory.  [default: runs/<time>-<agent>]")
+@click.option(
+    "--resume",
+    metavar="[DIR]",
+    is_flag=False,
+    flag_value="",
+    help="Go on with the run in DIR (or --out); what is not given here is as it was.",
+)
+@options.quiet
+@options.as_json
+@click.pass_context
+def run(context: click.Context, /, **given: Any) -> None:
+    """Let an agent play challenges. Finished episodes are on disk at once; Ctrl-C loses none.
+
+    Needs --agent, except with --resume. Ends with a table (stderr with --json), and with --json one object as the
+    last line of stdout: run, planned, states, pass_rate and scaled_pass_rate in percent.
+    """
+    from rcb_env import sandbox as sandboxes
+    from rcb_env.errors import UsageError
+    from rcb_env.experiment import default_folder, open_run, run_experiment
+    from rcb_env.experiment.plan import planned
+
+    resume = given["resume"]
+    if resume and given["out"] and Path(resume) != Path(given["out"]):
+        raise UsageError("--resume and --out name different folders; leave out --out")
+    folder = Path(resume or given["out"]) if resume or given["out"] else None
+    if resume is not None:
+        if folder is None:
+            raise UsageError("which run? Write --resume DIR")
+        _take_from_record(given, folder, context)
+    if not given["agent"]:
+        raise UsageError("which agent? Add --agent NAME; `rcb list agents` lists them")
+    if given["model"] is None and given["base_url"] is not None:
+        raise UsageError("--base-url needs --model: which model is to be asked there?")
+    config = _config(given)
+    if folder is None:
+        folder = default_folder(
+            f"{config.agent}-{config.model.name}" if config.model else config.agent
+        )
+    if sandboxes.make(config.sandbox).name == "bubblewrap":
+        realise_boxes(challenge.paper.image for challenge, _ in planned(config)[1])
+    with open_run(config, folder, resume=resume is not None) as store:
+        click.echo(f"run: {store.folder}", err=True)
+        for problem in store.problems:
+            click.echo(problem, err=True)
+        with show_progress(config.agent) as tell:
+            run_experiment(config, store, progress=tell)
+        finish(store, quiet=given["quiet"], as_json=given["as_json"])
+
+
+@contextlib.contextmanager
+def show_progress(title: str) -> Iterator[Callable[[RunProgress], None]]:
+    """Show how far a run is; yields what is to be told about each finished episode."""
+    from rcb_env.cli.progress import Progress
+
+    with Progress(title) as shown:
+
+        def tell(progress: RunProgress) -> None:
+            states = ", ".join(f"{count} {state}" for state, count in progress.states.items())
+            last = progress.last
+            if last is None and progress.resumed:
+                shown.note(f"{progress.resumed} of {progress.planned} episodes are there already")
+            if last is not None and last.status == "infra_error":
+                again = "; trying again" if progress.retrying else ""
+                shown.note(f"{last.challenge} sample {last.sample}: {last.error}{again}")
+            shown.update(states, progress.finished, progress.planned)
+
+        yield tell
+
+
+def finish(store: RunStore, *, quiet: bool, as_json: bool) -> None:
+    """Say what came of a run.
+
+    Args:
+        store: the run.
+        quiet: no table.
+        as_json: the last line of stdout is the run's object; the table goes to stderr.
+    """
+    from rcb_env.cli.results import print_tables
+    from rcb_env.report.summary import summarize
+
+    summary = summarize(store)
+    if not quiet:
+        print_tables([summary], brief=False, to_stderr=as_json)
+        click.echo(f"More: rcb report {store.folder}; rcb trajectory {store.folder}", err=True)
+    if as_json:
+        click.echo(json.dumps(summary.brief()))
+
+
+def realise_boxes(names: Iterable[str]) -> None:
+    """Install the packages of these images, where they are not there yet, and say so while it takes."""
+    from rcb_env.sandbox import images
+
+    for name in sorted(set(names)):
+        images.realise(name, lambda line: click.echo(line, err=True))
+
+
+def _config(given: Mapping[str, Any]) -> RunConfig:
+    from rcb_env.episode import Budgets, ModelSettings
+    from rcb_env.experiment import RunConfig
+
+    model = None
+    if given["model"] is not None:
+        model = ModelSettings(
+            name=given["model"],
+            base_url=given["base_url"],
+            temperature=given["temperature"],
+            max_tokens=given["max_tokens"],
+            reasoning_effort=given["reasoning_effort"],
+            context_tokens=given["context_tokens"],
+            timeout_s=given["model_timeout"],
+            max_retries=given["model_retries"],
+            input_usd_per_mtok=given["input_price"],
+            output_usd_per_mtok=given["output_price"],
+        )
+    return RunConfig(
+        agent=given["agent"],
+        model=model,
+        dataset=given["dataset"],
+        papers=tuple(given["papers"]),
+        challenges=tuple(given["challenges"]),
+        samples=given["samples"],
+        seed=given["seed"],
+        workers=given["workers"],
+        with_paper=given["with_paper"],
+        feedback=given["feedback"],
+        max_steps=given["max_steps"],
+        max_test_runs=given["max_test_runs"],
+        budgets=Budgets(
+            tokens=given["budget_tokens"],
+            cost_usd=given["budget_usd"],
+            wall_s=given["budget_seconds"],
+        ),
+        sandbox=given["sandbox"],
+    )
+
+
+# Options of `rcb run` by where run.json keeps them.
+_IN_CONFIG = ("agent", "samples", "seed", "with_paper", "feedback", "max_steps", "max_test_runs")
+_IN_BUDGETS = {"budget_tokens": "tokens", "budget_usd": "cost_usd", "budget_seconds": "wall_s"}
+_IN_MODEL = {
+    "model": "name",
+    "base_url": "base_url",
+    "temperature": "temperature",
+    "max_tokens": "max_tokens",
+    "context_tokens": "context_tokens",
+    "reasoning_effort": "reasoning_effort",
+    "input_price": "input_usd_per_mtok",
+    "output_price": "output_usd_per_mtok",
+}
+_IN_CONDITIONS = {"workers": "workers", "sandbox": "sandbox"}
+
+
+def _take_from_record(given: dict[str, Any], folder: Path, context: click.Context) -> None:
+    """Replace the defaults of options that were not given by what the run was made with."""
+    from rcb_env.store import RunStore
+
+    if not (folder / "run.json").exists():
+        return  # it was stopped before it began; the options must say everything
+    record = RunStore.open(folder).record
+    config = record.get("config", {})
+    recorded: dict[str, Any] = {name: config[name] for name in _IN_CONFIG if name in config}
+    for names, values in (
+        (_IN_BUDGETS, config.get("budgets")),
+        (_IN_MODEL, config.get("model")),
+        (_IN_CONDITIONS, record.get("conditions")),
+    ):
+        recorded.update(_present(names, values or {}))
+    explicit = {
+        name for name in given if context.get_parameter_source(name) is not ParameterSource.DEFAULT
+    }
+    if not explicit & {"papers", "challenges"}:
+        recorded["challenges"] = tuple(_challenges(record.get("plan", ())))
+    if "source" in record.get("dataset", {}):
+        recorded["dataset"] = record["dataset"]["source"]
+    given.update({name: value for name, value in recorded.items() if name not in explicit})
+
+
+def _present(names: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
+    return {option: values[key] for option, key in names.items() if key in values}
+
+
+def _challenges(plan: Iterable[Mapping[str, Any]]) -> Sequence[str]:
+    return [entry["challenge"] for entry in plan]
