@@ -56,7 +56,16 @@ class SandboxUnavailable(SandboxError):
 
 
 class BoxDied(SandboxError):
-    """A box ended, hung, or sent something that is not the protocol. Start another one."""
+    """A box ended, hung, or sent something that is not the protocol. Start another one.
+
+    Args:
+        message: what happened.
+        out_of_memory: the kernel ended the box because its memory limit was reached.
+    """
+
+    def __init__(self, message: str, *, out_of_memory: bool = False) -> None:
+        super().__init__(message)
+        self.out_of_memory = out_of_memory
 
 
 class ModelError(RcbError):

@@ -57,6 +57,8 @@ _ALLOCATION_FAILED = (
     "Cannot allocate memory",
 )
 _IMAGE_PRELOAD = ("numpy", "numpy.random", "torch", "rcb_env.runner.case_run")
+_RUN, _JUDGE = "rcb_env.runner.case_run:run", "rcb_env.runner.case_run:judge"
+_OUT_OF_MEMORY = "the tests used more memory than they may"
 _MAX_RECORDS = 10_000  # records of one run that are read
 _MAX_IMPORT_BYTES = 150_000  # names of preloaded modules, which must fit into one datagram
 _KEPT_REFERENCES = 256  # reference outputs held in memory
@@ -136,7 +138,7 @@ class Grader:
     Args:
         sandbox: a maker's name, or "auto".
         workers: how many candidates are graded at once; one box each, plus one judge for all.
-        threads: threads that numerical libraries may use in a box.
+        threads: torch's threads in a test run.
         hash_seed: PYTHONHASHSEED in the boxes.
 
     Raises:
@@ -219,43 +221,37 @@ class Grader:
                 message=f"the reference of {paper.id} fails, run `rcb check {paper.id}`: {what}",
             )
         argument = _case_argument(paper, challenge.file, purpose)
-        run, run_s = self._run_candidate(paper, challenge.tree(code), argument, reference.imports)
-        if run is None:
-            return Verdict(
-                "failed",
-                error_class="other",
-                message="the tests did not complete: the code ended its sandbox, twice",
-            )
+        run = self._run_candidate(paper, challenge.tree(code), argument, reference.imports)
+        if isinstance(run, Verdict):
+            return run
         started = time.monotonic()
-        results = self._judge(paper, reference, _read_records(run.result, trusted=False))
-        judge_s = time.monotonic() - started
-        return _verdict(
-            run,
-            _read_records(run.result, trusted=False),
-            results,
-            {"run_s": run_s, "judge_s": judge_s},
-        )
+        records = _read_records(run.result, trusted=False)
+        results = self._judge(paper, reference, records)
+        timings = {"run_s": run.wall_s, "judge_s": time.monotonic() - started}
+        return _verdict(run, records, results, timings)
 
     def _run_candidate(
-        self, paper: Paper, tree: Mapping[str, bytes], argument: bytes, imports: tuple[str, ...]
-    ) -> tuple[RunResult | None, float]:
-        """Run the candidate; None when it ended its box twice although boxes work."""
-        for last in (False, True):
+        self,
+        paper: Paper,
+        tree: Mapping[str, bytes],
+        argument: bytes,
+        imports: tuple[str, ...],
+    ) -> RunResult | Verdict:
+        """Run the candidate; a verdict when it ended its box twice although boxes work."""
+        last: BoxDied | None = None
+        for _ in range(2):
             with self._pool("candidate", paper.image).lease() as box:
                 zygote = _zygote(box, imports)
-                started = time.monotonic()
                 try:
-                    run = box.run(
-                        zygote, "rcb_env.runner.case_run:run", argument, tree, _limits(paper)
-                    )
-                except BoxDied:
-                    if not last:
-                        continue
-                    break
-                return run, time.monotonic() - started
+                    return box.run(zygote, _RUN, argument, tree, _limits(paper))
+                except BoxDied as error:
+                    last = error
         with self._pool("candidate", paper.image).lease() as box:
-            box.ping()  # a box that cannot even be started says BoxDied: then it was not the candidate
-        return None, 0.0
+            box.ping()  # where boxes do not start either, this says BoxDied: not the candidate
+        if last is not None and last.out_of_memory:
+            return Verdict("out_of_memory", message=_OUT_OF_MEMORY)
+        message = "the tests did not complete: the code ended its sandbox, twice"
+        return Verdict("failed", error_class="other", message=message)
 
     def _reference(
         self, paper: Paper, file: str, purpose: Purpose, tree: Mapping[str, bytes]
@@ -275,7 +271,7 @@ class Grader:
             with self._pool("judge", paper.image).lease() as box:
                 run = box.run(
                     _zygote(box, ()),
-                    "rcb_env.runner.case_run:run",
+                    _RUN,
                     argument,
                     tree,
                     _limits(paper, 10.0),
@@ -308,9 +304,7 @@ class Grader:
             try:
                 with self._pool("judge", paper.image).lease() as box:
                     box.zygote("judge", ("numpy", "rcb_env.runner.case_run"))
-                    run = box.run(
-                        "judge", "rcb_env.runner.case_run:judge", argument, {}, _limits(paper, 10.0)
-                    )
+                    run = box.run("judge", _JUDGE, argument, {}, _limits(paper, 10.0))
                     break
             except BoxDied:
                 if last:
@@ -416,7 +410,7 @@ def _verdict(
     if run.ended == "timeout":
         status, message = "timeout", f"the tests did not end within {run.wall_s:.0f} s"
     elif run.ended == "memory" or any(_is_out_of_memory(error) for error in errors):
-        status, message = "out_of_memory", "the tests used more memory than they may"
+        status, message = "out_of_memory", _OUT_OF_MEMORY
     elif first is None and run.ended == "exit":
         status = "passed"
     elif errors:

@@ -143,6 +143,7 @@ class Runner:
             "limits": limits,
             "processes_now": len(self._keep) + 1 if self._bounds_processes else None,
         }
+        kills_before = _out_of_memory_kills()
         started = time.monotonic()
         zygote.send(channel, request, (argument, *(write for _, write in pipes)))
         os.close(argument)
@@ -151,6 +152,8 @@ class Runner:
         pid = zygote.receive(channel)[0].get("pid", 0)
         run = _Watch(self, pid, channel, [read for read, _ in pipes], limits, started)
         ended = run.until_the_end() if pid else "zygote"
+        if ended == "exit" and _out_of_memory_kills() > kills_before:
+            ended = "memory"
         clean = self._clean_up() and ended != "zygote"
         run.drain()
         answer = {"ended": ended, "clean": clean, "wall_s": run.wall_s, **run.status}
@@ -171,15 +174,23 @@ class Runner:
         poll.register(self._input, select.POLLHUP | select.POLLERR)
         return bool(poll.poll(0))
 
+    def freeze(self) -> None:
+        """Stop every process of the run. This is one step for the kernel: a fork bomb cannot outrun it."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGSTOP)
+        for pid, _ in self._zygotes.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
     def _clean_up(self) -> bool:
         deadline = time.monotonic() + _SWEEP_FOR_S
-        while left := self.others():
-            for pid in left:
+        while self.others():
+            self.freeze()
+            for pid in self.others():
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             if time.monotonic() > deadline:
                 return False
-            time.sleep(0)
         confine.remove_system_v_objects()
         return all(_empty(folder) for folder in _SCRATCH)
 
@@ -239,6 +250,7 @@ class _Watch:
                 self._read(descriptor)
 
     def _stop(self, reason: str) -> str:
+        self._runner.freeze()
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGKILL)
         return reason
@@ -273,8 +285,22 @@ class _Watch:
         others = self._runner.others()
         total = sum(_proc_kib(pid, "status", ("RssAnon", "RssShmem")) for pid in others)
         if total * 1024 > self._limits["memory_bytes"]:
+            self._runner.freeze()  # so that a horde of processes cannot starve the count
+            others = self._runner.others()
             total = sum(_proc_kib(pid, "smaps_rollup", ("Pss_Anon", "Pss_Shmem")) for pid in others)
+            if total * 1024 <= self._limits["memory_bytes"]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(-1, signal.SIGCONT)
         return total * 1024
+
+
+def _out_of_memory_kills() -> int:
+    """How many processes of this box the kernel has killed for memory, where the box has a control group of its own."""
+    for file in ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
+        with contextlib.suppress(OSError):
+            rows = (line.split() for line in Path(file).read_text().splitlines())
+            return sum(int(row[1]) for row in rows if row[0] == "oom_kill")
+    return 0
 
 
 def _proc_kib(pid: int, file: str, fields: tuple[str, ...]) -> int:

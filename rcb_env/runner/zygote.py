@@ -110,8 +110,8 @@ def _test_run(channel: socket.socket, message: dict[str, Any], descriptors: list
         confine.set_dumpable(True)  # an ordinary process again: it may read its own /proc entries
         confine.set_limits(message["limits"], processes_now=message["processes_now"])
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        if "torch" in sys.modules and (threads := int(os.environ.get("OMP_NUM_THREADS", "1"))) > 1:
-            sys.modules["torch"].set_num_threads(threads)
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(int(os.environ["RCB_THREADS"]))
         module, _, function = message["entry"].partition(":")
         with open(result_fd, "wb") as result:
             getattr(importlib.import_module(module), function)(argument, result)

@@ -8,14 +8,14 @@ images.py      the packages of a box, from a lock file under images/
 
 from __future__ import annotations
 
-from rcb_env.errors import unknown
+from rcb_env.errors import SandboxUnavailable, unknown
 from rcb_env.sandbox.box import Maker
 
-MAKERS = ("bubblewrap",)
+MAKERS = ("docker", "bubblewrap")
 
 
 def make(name: str = "auto") -> Maker:
-    """The maker of this name; "auto" takes the first that works here.
+    """The maker of this name; "auto" takes Docker where an engine has the image, else bubblewrap.
 
     Raises:
         UsageError: no such maker.
@@ -23,6 +23,19 @@ def make(name: str = "auto") -> Maker:
     """
     if name not in ("auto", *MAKERS):
         raise unknown("sandbox", name, ("auto", *MAKERS), where="rcb doctor")
-    from rcb_env.sandbox.bubblewrap import Bubblewrap
+    if name == "bubblewrap" or (name == "auto" and not _docker_is_ready()):
+        from rcb_env.sandbox.bubblewrap import Bubblewrap
 
-    return Bubblewrap()
+        return Bubblewrap()
+    from rcb_env.sandbox.docker import Docker
+
+    return Docker()
+
+
+def _docker_is_ready() -> bool:
+    from rcb_env.sandbox import docker_images
+
+    try:
+        return bool(docker_images.digest("cpu"))
+    except SandboxUnavailable:
+        return False

@@ -91,20 +91,21 @@ class BoxSettings:
 
     image: str = "cpu"  # the lock file its packages come from
     scratch_bytes: int = 64 * MIB  # size of each of its temporary folders
-    threads: int = 1  # OMP and BLAS threads
+    threads: int = 1  # torch's threads in a test run
     hash_seed: int = 0  # PYTHONHASHSEED
 
     def environment(self) -> dict[str, str]:
         """The whole environment of the processes in the box."""
-        threads = str(self.threads)
         return {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "HOME": "/tmp",
             "LANG": "C.UTF-8",
             "PYTHONHASHSEED": str(self.hash_seed),
-            "OMP_NUM_THREADS": threads,
-            "OPENBLAS_NUM_THREADS": threads,
-            "MKL_NUM_THREADS": threads,
+            # Zygotes must have one thread to be forked; a test run sets its own number after the fork.
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "MKL_NUM_THREADS": "1",
+            "RCB_THREADS": str(self.threads),
         }
 
 

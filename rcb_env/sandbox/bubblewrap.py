@@ -102,7 +102,10 @@ def _file_system(python: images.BoxPython, settings: BoxSettings) -> list[str]:
         words += ["--ro-bind-try", file, file]
     words += ["--proc", "/proc", "--dev", "/dev"]
     packages = next(python.prefix.glob("lib/python3*/site-packages"))
-    for folder in ("/opt", "/opt/rcb"):  # root makes folders that only root can enter, unless told otherwise
+    for folder in (
+        "/opt",
+        "/opt/rcb",
+    ):  # root makes folders that only root can enter, unless told otherwise
         words += ["--perms", "0755", "--dir", folder]
     words += ["--ro-bind", str(packages), str(_PACKAGES)]
     base = python.base_prefix.resolve()

@@ -1,6 +1,7 @@
 """The conformance suite: what every kind of box must do, whoever makes it.
 
-Each test sends a small case into a real box and runs it there. Known differences between makers: none yet.
+Each test sends a small case into a real box and runs it there. Known differences between makers: a killed driver's
+containers are ended at once but removed only when the next `Docker` is made.
 """
 
 from __future__ import annotations
@@ -175,7 +176,7 @@ def test_the_runner_and_the_zygote_cannot_be_read(box: Box) -> None:
     body = """
         opened = []
         for pid in os.listdir("/proc"):
-            if pid.isdigit() and int(pid) != os.getpid():
+            if pid.isdigit() and int(pid) not in (1, os.getpid()):  # 1: the box's init
                 for name in ("mem", "environ", "maps"):
                     try:
                         if open(f"/proc/{pid}/{name}", "rb").read(1):
@@ -192,10 +193,8 @@ def test_the_runner_and_the_zygote_cannot_be_read(box: Box) -> None:
 
 
 def test_the_host_cannot_be_seen(box: Box) -> None:
-    home = str(Path.home())
-    body = f"""
-        return [p for p in ("/proc/1/root/etc/shadow", "/etc/shadow", "/var", {home + "/.bashrc"!r}) if os.access(p, os.R_OK)], os.uname().nodename
-    """
+    paths = [__file__, "/etc/shadow", "/proc/1/root/etc/shadow", "/var/run/docker.sock"]
+    body = f"return [p for p in {paths} if os.access(p, os.R_OK)], os.uname().nodename"
     assert answer(execute(box, body)) == ([], "box")
 
 

@@ -1,0 +1,283 @@
+"""Boxes made with a Docker-compatible engine: one container per warm box, spoken to over an attached stream.
+
+A container has no network, a read-only root, three size-capped temporary folders, an unprivileged user, no capabilities
+and no way to new ones, limits on memory (without swap) and processes, and an init that reaps. Nothing is ever executed in
+it after its start: a `docker exec` costs a thousand times a message over the stream.
+
+Containers carry labels that say who owns them: a process id with its start time, on one boot of one machine. Making a
+`Docker` removes what owners left that are gone (killed drivers); `remove_containers` removes all.
+Not covered: building images (`docker_images.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import docker
+import docker.errors
+import requests.exceptions
+
+from rcb_env.errors import BoxDied, SandboxUnavailable
+from rcb_env.sandbox.box import BOOTSTRAP, MIB, BoxSettings
+
+LABEL = "rcb-env.owner"
+_PACKAGES = "/opt/rcb/packages"  # where images/*/Dockerfile puts them
+_USER = 1000
+_PROCESSES = 128  # of the whole container; the runner watches each run's own
+_MEMORY_BYTES = (
+    4096 * MIB
+)  # of the whole container, zygotes included; the runner watches each run's own
+_ENGINE_TIMEOUT_S = (
+    60  # of a request to the engine; never of a test run, which goes over the attached stream
+)
+ENGINE_ERRORS = (docker.errors.DockerException, requests.exceptions.RequestException, OSError)
+
+
+class Docker:
+    """Makes containers with the engine that ``DOCKER_HOST`` or the default socket leads to."""
+
+    name = "docker"
+    bounds_processes = (
+        False  # processes of one user are counted across containers; the cgroup bounds them
+    )
+
+    def __init__(self) -> None:
+        client = engine()
+        try:
+            self.version = f"docker {client.version()['Version']}"
+            _remove(container for container in _containers() if _is_orphan(container.labels[LABEL]))
+        except ENGINE_ERRORS as error:
+            raise SandboxUnavailable(
+                f"the Docker engine does not answer: {reason(error)}"
+            ) from None
+
+    def start(self, settings: BoxSettings) -> tuple[DockerChannel, Mapping[str, Any]]:
+        """A fresh container; see `Maker.start`."""
+        from rcb_env.sandbox import docker_images
+
+        tag = docker_images.tag(settings.image)
+        scratch = (
+            f"rw,nosuid,nodev,exec,uid={_USER},gid={_USER},mode=0700,size={settings.scratch_bytes}"
+        )
+        api = engine().api
+        try:
+            host = api.create_host_config(
+                network_mode="none",
+                ipc_mode="private",
+                read_only=True,
+                tmpfs={"/work": scratch, "/tmp": scratch},
+                shm_size=settings.scratch_bytes,
+                cap_drop=["ALL"],
+                security_opt=["no-new-privileges"],
+                init=True,
+                mem_limit=_MEMORY_BYTES,
+                memswap_limit=_MEMORY_BYTES,
+                pids_limit=_PROCESSES,
+                log_config=docker.types.LogConfig(type="none"),
+            )
+            container = api.create_container(
+                tag,
+                ["python3", "-s", "-S", "-P", "-B", "-c", BOOTSTRAP],
+                user=f"{_USER}:{_USER}",
+                working_dir="/tmp",
+                hostname="box",
+                environment={**settings.environment(), "PYTHONPATH": _PACKAGES},
+                stdin_open=True,
+                network_disabled=True,
+                labels={LABEL: owner()},
+                host_config=host,
+            )["Id"]
+        except docker.errors.ImageNotFound:
+            raise SandboxUnavailable(
+                f"the image {tag} is not built; run `rcb images build {settings.image}`"
+            ) from None
+        except ENGINE_ERRORS as error:
+            raise BoxDied(f"a container could not be created: {reason(error)}") from None
+        try:
+            attached = api.attach_socket(
+                container, {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+            )
+            api.start(container)
+        except ENGINE_ERRORS as error:
+            _remove_one(container)
+            raise BoxDied(f"a container could not be started: {reason(error)}") from None
+        return DockerChannel(container, attached), {"uid": _USER}
+
+
+class DockerChannel:
+    """The attached stream of one container. The engine frames what comes out of it: kind, length, bytes."""
+
+    def __init__(self, container: str, attached: Any) -> None:
+        self._container = container
+        self._attached = attached
+        self._socket: socket.socket = getattr(attached, "_sock", attached)
+        self._socket.settimeout(0)
+        self._frame = 0  # bytes left of the present frame
+        self._is_output = True
+        self._errors = bytearray()
+        self._closing = threading.Lock()
+        self._closed = False
+
+    def send(self, data: bytes, deadline: float) -> None:
+        """See `Channel.send`."""
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self._socket.send(view) :]
+            except BlockingIOError:
+                self._wait(select.POLLOUT, deadline)
+            except (OSError, ValueError):
+                raise self._dead("ended") from None
+
+    def receive(self, count: int, deadline: float) -> bytes:
+        """See `Channel.receive`."""
+        data = bytearray()
+        while len(data) < count:
+            if not self._frame:
+                header = self._read(8, deadline, exactly=True)
+                self._is_output = header[0] == 1
+                self._frame = int.from_bytes(header[4:], "big")
+                continue
+            wanted = min(self._frame, count - len(data)) if self._is_output else self._frame
+            part = self._read(wanted, deadline)
+            self._frame -= len(part)
+            if self._is_output:
+                data += part
+            elif len(self._errors) < 4000:
+                self._errors += part
+        return bytes(data)
+
+    def _read(self, count: int, deadline: float, *, exactly: bool = False) -> bytes:
+        data = b""
+        while True:
+            try:
+                part = self._socket.recv(count - len(data))
+            except BlockingIOError:
+                self._wait(select.POLLIN, deadline)
+                continue
+            except (OSError, ValueError):
+                raise self._dead("ended") from None
+            if not part:
+                raise self._dead("ended")
+            data += part
+            if not exactly or len(data) == count:
+                return data
+
+    def _wait(self, event: int, deadline: float) -> None:
+        poll = select.poll()
+        try:
+            poll.register(self._socket, event)
+        except (OSError, ValueError):
+            raise self._dead("ended") from None
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            raise self._dead("did not answer in time")
+
+    def _dead(self, why: str) -> BoxDied:
+        said = bytes(self._errors).decode("utf-8", "replace").strip()
+        out_of_memory = False
+        with contextlib.suppress(*ENGINE_ERRORS, SandboxUnavailable, KeyError):
+            state = engine().api.inspect_container(self._container)["State"]
+            out_of_memory = bool(state["OOMKilled"])
+        self.close()
+        what = f"a container {why}{': ' + said.splitlines()[-1] if said else ''}"
+        return BoxDied(what, out_of_memory=out_of_memory)
+
+    def close(self) -> None:
+        """See `Channel.close`."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+            for stream in (self._attached, self._socket):
+                with contextlib.suppress(OSError):
+                    stream.close()
+            _remove_one(self._container)
+
+
+def remove_containers() -> int:
+    """Remove every container of every owner on this engine; returns how many there were.
+
+    Raises:
+        SandboxUnavailable: no engine answers.
+    """
+    engine()
+    return _remove(_containers())
+
+
+@cache
+def _clients() -> dict[int, docker.DockerClient]:
+    return {}
+
+
+def engine() -> docker.DockerClient:
+    """This process's client: a fork never shares its parent's sockets."""
+    clients = _clients()
+    if os.getpid() not in clients:
+        try:
+            client = docker.from_env(timeout=_ENGINE_TIMEOUT_S)
+            client.ping()
+        except ENGINE_ERRORS as error:
+            raise SandboxUnavailable(
+                f"no Docker engine answers ({reason(error)}); start one, set DOCKER_HOST, or use --sandbox bubblewrap"
+            ) from None
+        clients.clear()
+        clients[os.getpid()] = client
+    return clients[os.getpid()]
+
+
+def owner(pid: int | None = None) -> str:
+    """Who owns a container: machine boot, process id, and the start time that tells reused ids apart."""
+    pid = os.getpid() if pid is None else pid
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    namespace = Path("/proc/self/ns/pid").readlink().name
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return f"{boot} {namespace} {pid} {fields[19]}"
+
+
+def _is_orphan(label: str) -> bool:
+    """Whether the owner was a process of this machine's present boot and is gone, or of an earlier boot."""
+    boot, namespace, pid, started = label.split(" ")
+    ours = owner().split(" ")
+    if (boot, namespace) != (ours[0], ours[1]):
+        return False  # of another machine that shares this engine: not ours to judge
+    try:
+        return owner(int(pid)).split(" ")[3] != started
+    except OSError:
+        return True
+
+
+def _containers() -> list[Any]:
+    found: list[Any] = engine().containers.list(
+        all=True, filters={"label": LABEL}, ignore_removed=True
+    )
+    return found
+
+
+def _remove(containers: Any) -> int:
+    count = 0
+    for container in containers:
+        _remove_one(container.id)
+        count += 1
+    return count
+
+
+def _remove_one(container: str) -> None:
+    with contextlib.suppress(*ENGINE_ERRORS, SandboxUnavailable):
+        engine().api.remove_container(container, v=True, force=True)
+
+
+def reason(error: BaseException) -> str:
+    """The engine's own words for an error, on one line."""
+    explanation = getattr(error, "explanation", None)
+    return str(explanation or error).strip().splitlines()[-1][:300]

@@ -1,0 +1,138 @@
+"""Docker images for boxes: a base with a Python, and the packages of a lock file under ``images/``.
+
+The packages are collected on the host with pip (whose own settings say where it looks) and copied in, so a build needs no
+network and runs nothing in the image. A tag is made of everything the image depends on, so a changed lock makes a new
+image and never changes one that a run has recorded. The runner is not in the image: it comes over the stream.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import docker
+import docker.errors
+
+from rcb_env.errors import SandboxUnavailable, unknown
+from rcb_env.sandbox import images
+from rcb_env.sandbox.docker import ENGINE_ERRORS, engine, reason
+
+REPOSITORY = "rcb-env"
+DEFAULT_BASE = "python:3.11-slim-bookworm"
+_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
+_NEWEST_GLIBC = 36  # of Debian 12, the oldest base we build for
+
+
+def tag(image: str) -> str:
+    """The full name of the Docker image for a named environment, built or not.
+
+    Raises:
+        UsageError: there is no such image.
+    """
+    folder = images.folder() / image
+    if image not in images.names():
+        raise unknown("image", image, images.names())
+    digest = hashlib.sha256()
+    for name in (images.LOCK_FILE, "Dockerfile"):
+        digest.update((folder / name).read_bytes())
+    return f"{REPOSITORY}/{image}:{digest.hexdigest()[:12]}"
+
+
+def digest(image: str) -> str:
+    """The engine's id of a built image, or "" when it is not built."""
+    try:
+        found: str = engine().images.get(tag(image)).id
+    except docker.errors.ImageNotFound:
+        return ""
+    return found
+
+
+def build(
+    image: str, *, base: str = DEFAULT_BASE, progress: Callable[[str], None] | None = None
+) -> str:
+    """Build the image unless it is there already; returns its tag.
+
+    Args:
+        image: the name of a folder under ``images/``.
+        base: an image with a ``python3`` of at least 3.11, taken from the engine or pulled.
+        progress: told, in short lines, what is being done.
+
+    Raises:
+        SandboxUnavailable: no engine, no base, packages that cannot be had, or a failed build.
+    """
+    tell = progress or (lambda _line: None)
+    name = tag(image)
+    client = engine()
+    if digest(image):
+        tell(f"{name} is built already")
+        return name
+    try:
+        tell(f"looking for a Python in {base}")
+        version = client.containers.run(
+            base, ["python3", "-c", _VERSION], remove=True, network_mode="none"
+        )
+    except ENGINE_ERRORS as error:
+        raise SandboxUnavailable(
+            f"the base image {base!r} cannot be used ({reason(error)}); name another with --base,"
+            " or make one where no registry can be reached: images/make-base"
+        ) from None
+    with tempfile.TemporaryDirectory(prefix="rcb-image-") as folder:
+        context = Path(folder)
+        shutil.copy(images.folder() / image / "Dockerfile", context)
+        _collect(image, version.decode().strip(), context / "packages", tell)
+        tell(f"building {name}")
+        try:
+            client.images.build(
+                path=folder, tag=name, buildargs={"BASE": base}, rm=True, forcerm=True
+            )
+        except docker.errors.BuildError as error:
+            raise SandboxUnavailable(f"the image {name} cannot be built: {error.msg}") from None
+        except ENGINE_ERRORS as error:
+            raise SandboxUnavailable(f"the image {name} cannot be built: {reason(error)}") from None
+    tell(f"{name} is ready")
+    return name
+
+
+def built() -> list[tuple[str, int, bool]]:
+    """Our images on the engine: tag, size in bytes, and whether it is one the present locks ask for."""
+    wanted = {tag(name) for name in images.names()}
+    return [(name, int(image.attrs["Size"]), name in wanted) for name, image in _ours()]
+
+
+def prune() -> list[str]:
+    """Remove the images that no present lock asks for; returns their tags."""
+    wanted = {tag(name) for name in images.names()}
+    old = [name for name, _ in _ours() if name not in wanted]
+    for name in old:
+        engine().images.remove(name)
+    return old
+
+
+def _ours() -> list[tuple[str, Any]]:
+    found = [(name, image) for image in engine().images.list() for name in image.tags]
+    return sorted((name, image) for name, image in found if name.startswith(f"{REPOSITORY}/"))
+
+
+def _collect(image: str, version: str, target: Path, tell: Callable[[str], None]) -> None:
+    machine = platform.machine()
+    platforms = [f"manylinux_2_{n}_{machine}" for n in range(_NEWEST_GLIBC, 4, -1)]
+    tell(f"collecting packages for Python {version}")
+    words = [sys.executable, "-I", "-m", "pip", "install", "--quiet", "--no-input"]
+    words += ["--target", str(target), "--only-binary", ":all:", "--no-deps"]
+    words += ["--python-version", version, "--implementation", "cp", "--no-compile"]
+    for name in (*platforms, f"manylinux2014_{machine}", f"linux_{machine}"):
+        words += ["--platform", name]
+    words += ["-r", str(images.folder() / image / images.LOCK_FILE)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, umask=0o022)
+    if done.returncode:
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        why = (errors or done.stderr.splitlines() or ["pip failed"])[0].removeprefix("ERROR: ")
+        raise SandboxUnavailable(f"the packages of image {image!r} cannot be collected: {why}")
+    images.let_everybody_read(target)
