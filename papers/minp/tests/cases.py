@@ -379,7 +379,7 @@ def texts_of_a_model_that_looks_back(tree, rng):
         parameter.data = rng.torch.normal(*parameter.shape)
     prompts, uniforms = rng.torch.integers(0, 7, 3, 4), rng.torch.uniform(3, 7)
     made = generation.generate(model, prompts, settings(min_p=0.05), uniforms, 2, 2)
-    endless = generation.generate(model, prompts, settings(min_p=0.05), uniforms, -7, 1, 2)
+    endless = generation.generate(model, prompts, settings(min_p=0.05), uniforms, 2, 1, 7)
     seen = []
 
     def watched(tokens):
@@ -427,7 +427,7 @@ def texts_that_end_at_known_steps(tree, rng):
         "long": run(prompts, 8),
         "padded with the end": run(prompts, 8, padding=0),
         "padded with a token that restarts": run(prompts, 8, padding=1),
-        "none": run(prompts, 0)["tokens"],
+        "none": run(prompts, 0),
         "one": run(prompts, 1),
         "single": run(prompts[:1], 5),
         "other end": run(prompts, 6, end=1),

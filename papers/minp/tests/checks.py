@@ -279,7 +279,7 @@ def countdowns_end_where_they_should(out, ref):
     ]
     assert out["long"]["lengths"].tolist() == [3, 2, 1]
     assert out["cut"]["lengths"].tolist() == [2, 2, 1]
-    assert out["none"].tolist() == out["prompts"].tolist()
+    assert out["none"]["tokens"].tolist() == out["prompts"].tolist()
     assert np.array_equal(out["just"]["tokens"], out["long"]["tokens"])
     assert out["end in the prompt"]["lengths"].tolist() == [4, 3]
     assert out["blocked"]["tokens"].tolist() == [[1, 1, 1, 0], [2, 1, 1, 0]]
