@@ -1,0 +1,276 @@
+"""`rcb` as scripts and people call it: as a process, by its output and its exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_NATIVE = """\
+id: tiny
+title: A tiny paper
+authors: [Nobody]
+arxiv: "0000.00000"
+venue: nowhere
+dates: {v1: 2025-01-01}
+domain: tests
+license: MIT
+annotated: [src/twice.py]
+image: cpu
+preload: []
+limits: {time_s: 20, memory_mb: 512}
+"""
+_SOURCE = """\
+def twice(x):
+    # <paper2code name="double it">
+    return 2 * x
+    # </paper2code name="double it">
+"""
+_CASES = """\
+from rcb_env.cases import case
+
+
+@case(seeds=2)
+def doubled(tree, rng):
+    return tree.load("twice").twice(rng.numpy.standard_normal(4))
+"""
+
+
+def _rcb(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "rcb_env.cli", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def _last_object(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """A data set of one challenge."""
+    folder = tmp_path / "papers"
+    for name, content in {
+        "papers.yaml": "name: tiny-set\npapers: [tiny]\n",
+        "tiny/paper.yaml": _NATIVE,
+        "tiny/paper.md": "Doubling, as everybody knows it.\n",
+        "tiny/src/twice.py": _SOURCE,
+        "tiny/tests/cases.py": _CASES,
+        "tiny/tests/checks.py": "",
+    }.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    return folder
+
+
+def _one_line(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("rcb: ")
+    for word in words:
+        assert word in line
+
+
+# --- what a user can get wrong -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["frobnicate"], ["frobnicate", "rcb --help"]),
+        (["run", "--agnet", "noop"], ["--agnet", "--agent"]),
+        (["run"], ["--agent", "rcb list agents"]),
+        (["run", "--agent", "refrence"], ["refrence", "reference", "rcb list agents"]),
+        (["run", "--agent", "single-shot"], ["single-shot", "--model"]),
+        (["run", "--agent", "noop", "--model", "m"], ["noop", "--model"]),
+        (
+            ["run", "--agent", "noop", "--base-url", "http://127.0.0.1:9/v1"],
+            ["--base-url", "--model"],
+        ),
+        (["run", "--agent", "simulated:skil=1"], ["skil", "skill"]),
+        (["run", "--agent", "noop", "--samples", "0"], ["--samples"]),
+        (["run", "--agent", "noop", "--feedback", "everything"], ["--feedback", "messages"]),
+        (["run", "--agent", "noop", "--sandbox", "chroot"], ["chroot", "rcb doctor"]),
+        (["run", "--agent", "noop", "--papers", "DyTT"], ["DyTT", "DyT", "rcb list papers"]),
+        (["run", "--agent", "noop", "--challenges", "DyT/forwrd"], ["forwrd", "DyT/forward"]),
+        (["run", "--agent", "noop", "--dataset", "nowhere"], ["nowhere", "papers.yaml"]),
+        (["run", "--resume"], ["--resume"]),
+        (["show", "DyT/forwrd"], ["DyT/forwrd", "DyT/forward", "rcb list challenges"]),
+        (["list", "challenges", "--papers", "x"], ["'x'"]),
+        (["check", "DyTT"], ["DyTT", "DyT"]),
+        (["report", "nowhere"], ["nowhere", "run.json"]),
+        (["trajectory", "nowhere"], ["nowhere", "run.json"]),
+        (["grade", "nowhere.jsonl"], ["nowhere.jsonl"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_mistake_gives_one_line_and_exit_code_2(
+    arguments: Sequence[str], words: Sequence[str], tmp_path: Path
+) -> None:
+    _one_line(_rcb(*arguments, folder=tmp_path), *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("papers.yaml", "name: [tiny\n", ["papers.yaml:"]),
+        ("tiny/paper.yaml", _NATIVE.replace("authors", "writers"), ["tiny/paper.yaml:", "writers"]),
+        (
+            "tiny/src/twice.py",
+            _SOURCE.replace('    # </paper2code name="double it">\n', ""),
+            ["twice.py:2", "double it"],
+        ),
+    ],
+)
+def test_a_broken_data_set_gives_file_and_line(
+    file: str, content: str, words: Sequence[str], tiny: Path, tmp_path: Path
+) -> None:
+    (tiny / file).write_text(content)
+    for command in (["list", "challenges"], ["run", "--agent", "noop"]):
+        _one_line(_rcb(*command, "--dataset", str(tiny), folder=tmp_path), *words)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("{", ["file.jsonl:2"]),
+        (
+            '{"challenge": "tiny/triple-it", "sample": 0, "code": ""}',
+            ["file.jsonl:2", "tiny/triple-it"],
+        ),
+        ('{"challenge": "tiny/double-it", "sample": 1}', ["file.jsonl:2", "completion"]),
+    ],
+)
+def test_a_bad_line_of_a_file_of_completions_is_named(
+    line: str, words: Sequence[str], tiny: Path, tmp_path: Path
+) -> None:
+    good = '{"challenge": "tiny/double-it", "sample": 0, "code": "    return x + x\\n"}'
+    (tmp_path / "file.jsonl").write_text(f"{good}\n{line}\n")
+    done = _rcb("grade", "file.jsonl", "--dataset", str(tiny), folder=tmp_path)
+    _one_line(done, *words)
+
+
+def test_a_folder_that_cannot_be_written_gives_one_line(tiny: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = _rcb(
+        "run", "--agent", "noop", "--dataset", str(tiny), "--out", "file/run", folder=tmp_path
+    )
+    _one_line(done, "file/run")
+
+
+# --- what scripts read -------------------------------------------------------------------------
+
+
+def test_challenges_are_listed_one_object_a_line(tmp_path: Path) -> None:
+    done = _rcb("list", "challenges", "--json", folder=tmp_path)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(rows) >= 24
+    assert all({"id", "paper", "file", "hint", "lines"} <= row.keys() for row in rows)
+    papers = [
+        json.loads(line)
+        for line in _rcb("list", "papers", "--json", folder=tmp_path).stdout.splitlines()
+    ]
+    assert sum(paper["challenges"] for paper in papers) == len(rows)
+
+
+def test_all_agents_are_listed_with_their_settings(tmp_path: Path) -> None:
+    done = _rcb("list", "agents", "--json", folder=tmp_path)
+    agents = {row["id"]: row for row in map(json.loads, done.stdout.splitlines())}
+    assert {"single-shot", "repair", "reference", "noop", "simulated"} <= agents.keys()
+    assert agents["simulated"]["settings"]["skill"] is not None
+
+
+def test_a_challenge_is_shown_without_its_answer(tmp_path: Path) -> None:
+    shown = _last_object(_rcb("show", "DyT/forward", "--json", folder=tmp_path))
+    assert 'TODO: Implement block "forward"' in shown["masked_file"]
+    assert "reference" not in shown
+    text = _rcb("show", "DyT/forward", folder=tmp_path).stdout
+    assert shown["masked_file"] in text
+    answer = _last_object(_rcb("show", "DyT/forward", "--json", "--reference", folder=tmp_path))
+    assert answer["reference"] not in text
+
+
+def test_doctor_says_which_sandbox_works(tmp_path: Path) -> None:
+    report = _last_object(_rcb("doctor", "--json", folder=tmp_path))
+    assert report["works"] is True
+    assert {"Python", "bubblewrap", "OPENAI_API_KEY"} <= {one["name"] for one in report["findings"]}
+
+
+def test_a_run_is_reported_read_graded_again_and_resumed(tiny: Path, tmp_path: Path) -> None:
+    options = ["--dataset", str(tiny), "--samples", "2", "--json"]
+    run = _last_object(
+        _rcb("run", "--agent", "reference", "--out", "one", *options, folder=tmp_path)
+    )
+    assert run["run"] == "one"
+    assert (run["planned"], run["pass_rate"], run["scaled_pass_rate"]) == (2, 100.0, 100.0)
+    assert run["states"]["passed"] == 2
+
+    report = _last_object(_rcb("report", "one", "--json", folder=tmp_path))
+    assert {key: report[key] for key in run} == run
+    rows = _rcb("report", "one", "--csv", folder=tmp_path).stdout.splitlines()
+    assert len(rows) == 3
+
+    steps = _rcb("trajectory", "one", "tiny/double-it", "--sample", "1", folder=tmp_path)
+    assert "submit" in steps.stdout
+
+    again = _last_object(_rcb("grade", "one", "--out", "two", "--json", folder=tmp_path))
+    assert {**again, "run": "one"} == run
+
+    before = (tmp_path / "one" / "episodes.jsonl").read_bytes()
+    resumed = _last_object(_rcb("run", "--resume", "one", "--json", folder=tmp_path))
+    assert resumed == run
+    assert (tmp_path / "one" / "episodes.jsonl").read_bytes() == before
+    refused = _rcb("run", "--resume", "one", "--seed", "1", folder=tmp_path)
+    _one_line(refused, "seed")
+    _one_line(_rcb("run", "--agent", "noop", "--out", "one", folder=tmp_path), "--resume")
+
+
+def test_completions_from_anywhere_become_a_run(tiny: Path, tmp_path: Path) -> None:
+    reply = "Here it is:\n```python\n    return x + x\n```\n"
+    lines = [
+        {"challenge": "tiny/double-it", "sample": 0, "completion": reply},
+        {"challenge": "tiny/double-it", "sample": 1, "code": "    return 3 * x\n"},
+        {"challenge": "tiny/double-it", "sample": 2, "completion": "I cannot do that."},
+    ]
+    (tmp_path / "file.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run = _last_object(
+        _rcb(
+            "grade", "file.jsonl", "--dataset", str(tiny), "--out", "run", "--json", folder=tmp_path
+        )
+    )
+    assert run["planned"] == 3
+    assert {state: count for state, count in run["states"].items() if count} == {
+        "passed": 1,
+        "failed": 1,
+        "invalid": 1,
+    }
+    assert run["pass_rate"] == pytest.approx(100 / 3)
+
+
+def test_check_answers_with_its_exit_code(tiny: Path, tmp_path: Path) -> None:
+    """A paper whose tests accept an emptied region is not fit to judge anybody by."""
+    options = ["--dataset", str(tiny), "--no-cache"]
+    fine = _rcb("check", "tiny", *options, folder=tmp_path)
+    assert fine.returncode == 0, fine.stdout + fine.stderr
+    (tiny / "tiny" / "tests" / "cases.py").write_text(
+        _CASES.replace("return tree", "return None; tree")
+    )
+    blind = _rcb("check", "tiny", *options, folder=tmp_path)
+    assert blind.returncode == 1
+    assert "tiny/src/twice.py" in blind.stdout
