@@ -1,0 +1,531 @@
+"""From a raw reply to the code of a region."""
+
+from __future__ import annotations
+
+import ast
+from textwrap import dedent
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rcb_env.extraction import Extracted, extract
+from rcb_env.markers import Masked, find_regions, mask
+
+MODULE = '''\
+import math
+
+import numpy as np
+
+
+class Optimizer:
+    """Keeps a running mean."""
+
+    def __init__(self, beta):
+        self.beta = beta
+        self.mean = 0.0
+
+    @property
+    def rate(self):
+        return 1 - self.beta
+
+    @np.errstate(all="ignore")
+    def step(self, x):
+        """One step.
+
+        Returns the new mean.
+        """
+        # <paper2code name="running mean">
+        self.mean = self.beta * self.mean + (1 - self.beta) * x
+        return self.mean
+        # </paper2code name="running mean">
+
+    def reset(self):
+        self.mean = 0.0
+'''
+BODY = """\
+        self.mean = self.beta * self.mean + (1 - self.beta) * x
+        return self.mean
+"""
+
+
+def masked(text: str, number: int = 0) -> Masked:
+    return mask(text, find_regions(text, path="x.py")[number])
+
+
+FRAME = masked(MODULE)
+FLAT = masked("# <paper2code name='x'>\n".replace("'", '"') + 'x = 1\n# </paper2code name="x">\n')
+
+
+def fenced(code: str, info: str = "python", fence: str = "```") -> str:
+    return f"{fence}{info}\n{code.rstrip()}\n{fence}"
+
+
+def take(reply: str | None, frame: Masked = FRAME, finish: str | None = "stop") -> Extracted:
+    found = extract(reply, frame, finish_reason=finish)
+    assert (found.code is None) == (found.reason is not None)
+    return found
+
+
+# --- fences -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(fenced(BODY), id="python"),
+        pytest.param(fenced(BODY, "py"), id="py"),
+        pytest.param(fenced(BODY, "python3"), id="python3"),
+        pytest.param(fenced(BODY, "Python"), id="capital"),
+        pytest.param(fenced(BODY, " python "), id="spaces"),
+        pytest.param(fenced(BODY, 'python title="src/x.py"'), id="attributes"),
+        pytest.param(fenced(BODY, "python:src/x.py"), id="path"),
+        pytest.param(fenced(BODY, "{.python}"), id="pandoc"),
+        pytest.param(fenced(BODY, ""), id="no language"),
+        pytest.param(fenced(BODY, "python", "~~~"), id="tildes"),
+        pytest.param(fenced(BODY, "python", "`````"), id="five"),
+        pytest.param(fenced(BODY).replace("\n", "\r\n"), id="crlf"),
+        pytest.param("Sure!\n\n" + fenced(BODY) + "\n\nThis keeps a mean.", id="prose around"),
+        pytest.param("Here it is: " + fenced(BODY), id="fence after prose"),
+        pytest.param(fenced(dedent(BODY)), id="dedented"),
+        pytest.param(fenced("    " + BODY.replace("\n", "\n    ")), id="too deep"),
+        pytest.param(fenced(BODY.replace("        ", "\t")), id="tabs"),
+        pytest.param(fenced(BODY.strip()), id="first line lost its indentation"),
+        pytest.param("1. Write this:\n\n   " + fenced(BODY).replace("\n", "\n   "), id="in a list"),
+        pytest.param("- " + fenced(BODY).replace("\n", "\n  "), id="fence after a list marker"),
+        pytest.param("> " + fenced(BODY).replace("\n", "\n> "), id="quoted"),
+        pytest.param("\t" + fenced(BODY).replace("\n", "\n\t"), id="indented fence"),
+        pytest.param(fenced(fenced(BODY), "markdown", "````"), id="inside markdown"),
+        pytest.param(fenced(fenced(BODY), "markdown"), id="inside markdown, same length"),
+        pytest.param(fenced(fenced(BODY), ""), id="inside an unnamed block"),
+        pytest.param(f"```python\n{BODY}        ```", id="closing fence indented like the code"),
+        pytest.param(f"```python\n{BODY.rstrip()}```", id="closing fence behind the code"),
+        pytest.param(f"```python\n{BODY.rstrip()}\n```   \n", id="blanks after the closing fence"),
+        pytest.param(f"```python\n\n\n{BODY}\n\n```", id="blank lines at both ends"),
+        pytest.param(BODY, id="no fence"),
+        pytest.param(BODY.strip(), id="no fence, trimmed"),
+        pytest.param("The missing lines are:\n" + BODY, id="no fence, introduced"),
+    ],
+)
+def test_the_same_code_is_found_however_it_is_fenced(reply: str) -> None:
+    assert take(reply).code == BODY
+
+
+def test_backticks_inside_a_docstring_do_not_close_the_block() -> None:
+    """Case C001: a helper's docstring showed an example between two lines of three backticks; the
+    first of them was taken for the end, and half a function was run."""
+    code = '''\
+        def shrink(x):
+            """Make it smaller.
+
+            ```
+            shrink(2)
+            ```
+            """
+            return x / 2
+        self.mean = shrink(x)
+        return self.mean
+'''
+    assert take(fenced(code) + "\n\nDone.").code == code
+
+
+def test_backticks_at_the_margin_inside_a_string_do_not_close_the_block() -> None:
+    """Case C001, at the worst place: the line could be a closing fence by its form alone."""
+    code = 'text = """\n```\nx\n```\n"""\nx = 2\n'
+    assert take(fenced(code) + "\nIt holds a fence.", FLAT).code == code
+
+
+def test_backticks_in_the_middle_of_a_line_are_no_fence() -> None:
+    """Case C001, second input: the backticks stand in a string literal within a line."""
+    code = '        fence = "```python" + "```"\n        return fence\n'
+    assert take(fenced(code)).code == code
+
+
+def test_a_longer_fence_is_closed_by_one_as_long() -> None:
+    code = 'x = """\n```\n"""\n'
+    assert take(fenced(code, "python", "````"), FLAT).code == code
+
+
+def test_tildes_do_not_close_backticks() -> None:
+    code = 'x = """\n~~~\n"""\n'
+    assert take(fenced(code), FLAT).code == code
+
+
+# --- which block ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param(fenced("mean: 0.5\nmean: 0.75", "text"), id="sample output"),
+        pytest.param(fenced("python train.py --steps 10", "bash"), id="shell"),
+        pytest.param(fenced("$ python train.py\n0.5", ""), id="unnamed output"),
+        pytest.param(fenced('{"mean": 0.5}', "json"), id="json"),
+        pytest.param(fenced("opt = Optimizer(0.9)\nprint(opt.step(1.0))"), id="usage in python"),
+        pytest.param(fenced("- return x\n+ return self.mean", "diff"), id="a diff"),
+        pytest.param(fenced(""), id="an empty block"),
+        pytest.param(fenced(">>> opt.step(1)\n0.1", "pycon"), id="a console"),
+    ],
+)
+def test_a_later_block_that_is_not_the_answer_is_passed_over(more: str) -> None:
+    """Case C003: the last block of the reply was a summary, sample output or a command to run, and
+    that was graded instead of the program."""
+    assert take(f"Here:\n\n{fenced(BODY)}\n\nand then\n\n{more}\n").code == BODY
+    assert take(f"{more}\n\n{fenced(BODY)}").code == BODY
+
+
+def test_of_two_answers_the_last_counts() -> None:
+    draft = BODY.replace("1 - self.beta", "self.beta")
+    found = take(f"{fenced(draft)}\nWait, that is wrong.\n{fenced(BODY)}")
+    assert found.code == BODY
+    assert found.notes == ("2 blocks of code: took number 2",)
+
+
+@pytest.mark.parametrize("info", ["diff", "patch", "", "python"])
+@pytest.mark.parametrize(
+    "diff",
+    [
+        "-        pass\n+        return self.mean",
+        "--- a/x.py\n+++ b/x.py\n@@ -20,2 +20,1 @@\n     def step(self, x):\n-        pass\n+        return x",
+    ],
+)
+def test_a_diff_is_no_code(diff: str, info: str) -> None:
+    """Case C003, third input: lines that begin with plus and minus were pasted into the program.
+    Our rule: a diff is reported as no usable code, and never applied."""
+    found = take(fenced(diff, info))
+    assert found.reason == "no_code"
+    assert "diff" in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "I cannot help with that.",
+        "Sorry",
+        "None",
+        "The mean is updated with the factor beta: see the paper.",
+        "Done.\n\nSee above",
+        fenced("python x.py", "bash"),
+        fenced(""),
+        fenced('# TODO: Implement block "running mean"\n# Approximately 2 line(s) of code.'),
+        "`return x`",
+        "```",
+    ],
+)
+def test_a_reply_without_code_is_said_to_have_none(reply: str) -> None:
+    assert take(reply).reason == "no_code"
+
+
+# --- reasoning --------------------------------------------------------------------------------
+
+DRAFT = fenced("        return x  # draft")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(f"<think>\nMaybe\n{DRAFT}\n</think>\n\n{fenced(BODY)}", id="think"),
+        pytest.param(f"Hm, maybe\n{DRAFT}\nyes.\n</think>\n\n{fenced(BODY)}", id="closing only"),
+        pytest.param(f"Hm, so do that.</think>\n{fenced(BODY)}", id="closing at a line's end"),
+        pytest.param(f"<thinking>{DRAFT}\n</thinking>{fenced(BODY)}", id="thinking"),
+        pytest.param(f"[THINK]{DRAFT}\n[/THINK]\n{fenced(BODY)}", id="brackets"),
+        pytest.param(f"<think></think>\n{fenced(BODY)}", id="empty"),
+        pytest.param(f"<think>a</think><think>\n{DRAFT}\n</think>\n{fenced(BODY)}", id="twice"),
+        pytest.param(f"Well.\n<think>\n{DRAFT}\n</think>\n{fenced(BODY)}", id="in the middle"),
+        pytest.param(f"{fenced(BODY)}\n<think>\n{DRAFT}\n</think>\n", id="after the answer"),
+        pytest.param(
+            f"<think>\n```python\nx = (\n</think>\n{fenced(BODY)}", id="open fence inside"
+        ),
+        pytest.param(f"<think>\n{DRAFT}\n</think>\n{BODY}", id="answer without a fence"),
+    ],
+)
+def test_a_draft_in_the_reasoning_is_never_the_answer(reply: str) -> None:
+    """Case C005: drafts in a think section were graded, and a benchmark fell to a tenth."""
+    assert take(reply).code == BODY
+
+
+def test_reasoning_that_is_cut_off_is_a_truncated_reply() -> None:
+    """Case C005, fourth input: the tag opens, a draft follows, and the reply ends."""
+    for finish in ("length", "stop", None):
+        assert take(f"<think>\nMaybe\n{DRAFT}\nor", finish=finish).reason == "truncated"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        '        return x.split("<think>")[0]\n',
+        '        return x.replace("</think>", "")\n',
+        "        # cut everything up to </think>\n        return x\n",
+        '        t = """\n<think>\n{x}\n</think>\n"""\n        return t\n',
+        '        return f"<think>{x}</think>\\n"\n',
+    ],
+)
+def test_code_that_speaks_of_think_tags_survives(code: str) -> None:
+    """Case C005, fifth input: there is no reasoning, but the code holds such a tag."""
+    assert take(fenced(code)).code == code
+    assert take(f"<think>\nHm\n</think>\n{fenced(code)}").code == code
+
+
+# --- cut-off and empty replies ----------------------------------------------------------------
+
+
+def test_a_reply_cut_off_in_its_block_is_truncated() -> None:
+    """Case C007: the token limit left an opening fence without its end, the search for it ran off
+    the list, and the run crashed."""
+    reply = 'Here:\n```python\n        a = 1\n        b = 2\n        c = 3\n        d = "half'
+    for finish in ("length", "max_tokens"):
+        assert take(reply, finish=finish).reason == "truncated"
+
+
+def test_a_block_that_was_cut_off_but_parses_is_truncated_too() -> None:
+    """A half answer can be valid code by chance; it is not what the model meant to say."""
+    assert take(f"```python\n{BODY}", finish="length").reason == "truncated"
+
+
+def test_an_answer_that_is_whole_before_the_cut_counts() -> None:
+    assert take(f"{fenced(BODY)}\n\nThis works beca", finish="length").code == BODY
+
+
+def test_a_draft_before_a_block_that_was_cut_off_is_no_answer() -> None:
+    assert take(f"{DRAFT}\nNo:\n```python\n        self.m", finish="length").reason == "truncated"
+
+
+def test_a_forgotten_closing_fence_loses_nothing() -> None:
+    assert take(f"```python\n{BODY}").code == BODY
+
+
+@pytest.mark.parametrize(
+    ("reply", "finish", "reason"),
+    [
+        (None, "stop", "empty"),
+        ("", "stop", "empty"),
+        (" \n\t\n", None, "empty"),
+        ("", "length", "truncated"),
+        (None, "length", "truncated"),
+        ("Let me see", "length", "truncated"),
+        ("", "content_filter", "refused"),
+        (fenced(BODY), "content_filter", "refused"),
+    ],
+)
+def test_no_text_has_a_reason_of_its_own(reply: str | None, finish: str, reason: str) -> None:
+    assert take(reply, finish=finish).reason == reason
+
+
+# --- more came back than was asked for ---------------------------------------------------------
+
+DOCSTRING = '        """One step.\n\n        Returns the new mean.\n        """\n'
+SIGNATURE = "    def step(self, x):\n"
+DECORATOR = '    @np.errstate(all="ignore")\n'
+INIT = "    def __init__(self, beta):\n        self.beta = beta\n        self.mean = 0.0\n\n"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        pytest.param(SIGNATURE + BODY, id="signature"),
+        pytest.param(SIGNATURE + DOCSTRING + BODY, id="signature, docstring"),
+        pytest.param(DECORATOR + SIGNATURE + DOCSTRING + BODY, id="all of the function"),
+        pytest.param(dedent(DECORATOR + SIGNATURE + DOCSTRING + BODY), id="dedented"),
+        pytest.param((SIGNATURE + BODY).strip(), id="first line lost its indentation"),
+        pytest.param(SIGNATURE + '        """Other words."""\n' + BODY, id="another docstring"),
+        pytest.param("    def step(self, x: float) -> float:\n" + BODY, id="with types"),
+        pytest.param("class Optimizer:\n" + INIT + SIGNATURE + BODY, id="class"),
+        pytest.param("class Optimizer(object):\n" + SIGNATURE + BODY, id="class with a base"),
+        pytest.param(INIT + SIGNATURE + BODY, id="two methods"),
+        pytest.param(MODULE, id="file with tags"),
+        pytest.param(
+            "import math\nimport numpy as np\n\n" + dedent(SIGNATURE + BODY), id="imports"
+        ),
+        pytest.param(
+            '        # <paper2code name="running mean">\n'
+            + BODY
+            + '        # </paper2code name="running mean">\n',
+            id="tags",
+        ),
+        pytest.param(FRAME.placeholder + BODY, id="the TODO lines"),
+        pytest.param(FRAME.before + FRAME.placeholder + BODY + FRAME.after, id="file with TODO"),
+    ],
+)
+def test_only_what_is_missing_is_taken(reply: str) -> None:
+    """Case C009: some models repeat the signature, the class or our tags; put into the region as it
+    is, the function became a nested one that nobody calls."""
+    found = take(fenced(reply))
+    assert found.code == BODY
+    assert found.notes
+
+
+def test_a_comment_before_the_first_statement_is_kept() -> None:
+    code = "        # the running mean\n" + BODY
+    assert take(fenced(SIGNATURE + DOCSTRING + code)).code == code
+
+
+def test_a_function_on_one_line_is_unwrapped() -> None:
+    assert take(fenced("def step(self, x): return x")).code == "        return x\n"
+
+
+def test_an_import_the_file_lacks_comes_along() -> None:
+    reply = "import math\nimport torch\n\ndef step(self, x):\n    return torch.abs(x)\n"
+    assert take(fenced(reply)).code == "        import torch\n        return torch.abs(x)\n"
+
+
+def test_a_helper_beside_the_function_comes_along() -> None:
+    reply = "def half(x):\n    return x / 2\n\ndef step(self, x):\n    return half(x)\n"
+    code = "        def half(x):\n            return x / 2\n        return half(x)\n"
+    assert take(fenced(reply)).code == code
+
+
+def test_a_nested_function_of_the_same_name_that_is_used_stays() -> None:
+    code = "        def step(y):\n            return y\n        return step(x)\n"
+    assert take(fenced(code)).code == code
+
+
+def test_a_class_without_the_function_is_refused() -> None:
+    """Case C009 (c): a class that does not hold the function would be a nested class that nobody
+    uses."""
+    found = take(fenced("class Optimizer:\n    def update(self, x):\n        return x\n"))
+    assert found.reason == "no_code"
+    assert "Optimizer came back whole" in found.notes[0]
+
+
+PART = '''\
+def train(data, rate):
+    """Train."""
+    total = 0.0
+    for x in data:
+        # <paper2code name="update">
+        # <paper2code name="scale">
+        x = x * rate
+        # </paper2code name="scale">
+        total += x
+        # </paper2code name="update">
+    total /= len(data)
+    return total
+'''
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "    total = 0.0\n    for x in data:\n        x = x * rate\n        total += x\n"
+        "    total /= len(data)\n    return total\n",
+        "    total = 0.0\n    for x in data:\n        x = x * rate\n        total += x\n",
+        "    for x in data:\n        x = x * rate\n        total += x\n    return total\n",
+    ],
+)
+def test_frame_lines_inside_a_repeated_function_are_recognised(reply: str) -> None:
+    frame = masked(PART)
+    assert take(fenced("def train(data, rate):\n" + reply), frame).code == (
+        "        x = x * rate\n        total += x\n"
+    )
+
+
+def test_the_inner_region_of_a_repeated_function_is_cut_out() -> None:
+    whole = PART.replace("# <", "# was <").replace("# </", "# was </")
+    assert "x = x * rate" in str(take(fenced(whole), masked(PART, 1)).code)
+    assert "total" not in str(take(fenced(whole), masked(PART, 1)).code)
+
+
+def test_a_repeated_loop_header_is_dropped() -> None:
+    reply = "    for x in data:\n        x = x * rate\n        total += x\n"
+    assert take(fenced(reply), masked(PART)).code == "        x = x * rate\n        total += x\n"
+
+
+def test_a_function_rewritten_another_way_is_refused() -> None:
+    reply = "def train(data, rate):\n    while data:\n        x = data.pop() * rate\n    return x\n"
+    assert take(fenced(reply), masked(PART)).reason == "no_code"
+
+
+def test_code_that_repeats_a_statement_of_the_frame_is_left_alone() -> None:
+    code = "        total = 0.0\n        x = x * rate\n"
+    assert take(fenced(code), masked(PART)).code == code
+
+
+# --- regions of every kind --------------------------------------------------------------------
+
+
+def test_a_region_that_is_a_whole_function_keeps_its_signature() -> None:
+    text = (
+        'class A:\n    # <paper2code name="f">\n    def f(self):\n        return 1\n'
+        '    # </paper2code name="f">\n'
+    )
+    code = "    def f(self):\n        return 1\n"
+    for reply in (code, dedent(code), "class A:\n" + code):
+        assert take(fenced(reply), masked(text)).code == code
+
+
+def test_a_region_inside_an_expression_is_placed() -> None:
+    text = (
+        'x = [\n    1,\n    # <paper2code name="two">\n    2,\n    # </paper2code name="two">\n]\n'
+    )
+    for reply in (fenced("    2,"), fenced("2,")):
+        assert take(reply, masked(text)).code == "    2,\n"
+
+
+def test_a_region_that_is_a_branch_is_placed() -> None:
+    text = (
+        'def f(x):\n    if x:\n        y = 1\n    # <paper2code name="b">\n    else:\n        y = 2\n'
+        '    # </paper2code name="b">\n    return y\n'
+    )
+    code = "    else:\n        y = 2\n"
+    for reply in (code, dedent(code)):
+        assert take(fenced(reply), masked(text)).code == code
+
+
+def test_code_deeper_than_the_region_stays_where_only_that_is_valid() -> None:
+    text = (
+        'def f(x):\n    if x:\n# <paper2code name="b">\n        y = 1\n    z = 2\n'
+        '# </paper2code name="b">\n    return z\n'
+    )
+    assert take(fenced("        y = 1\n"), masked(text)).code == "        y = 1\n"
+
+
+def test_text_inside_strings_is_not_moved() -> None:
+    code = 'text = """\n    kept\nas it is\n"""\nreturn text\n'
+    placed = '        text = """\n    kept\nas it is\n"""\n        return text\n'
+    assert take(fenced(code)).code == placed
+    assert take(fenced(placed)).code == placed
+
+
+def test_code_that_is_no_python_is_still_the_answer() -> None:
+    """A syntax error is the model's fault and graded as one; it is not a missing answer."""
+    code = "        return (x\n"
+    assert take(fenced(code)).code == code
+    assert take(fenced("return (x")).code == code
+
+
+def test_a_file_with_windows_line_ends_gives_the_same_code() -> None:
+    frame = masked(MODULE.replace("\n", "\r\n"))
+    assert take(fenced(dedent(BODY)), frame).code == BODY
+    assert take(fenced(dedent(DECORATOR + SIGNATURE + BODY)), frame).code == BODY
+
+
+def test_the_file_is_valid_with_every_whole_answer() -> None:
+    for reply in (BODY, SIGNATURE + BODY, MODULE):
+        code = take(fenced(reply)).code
+        assert code is not None
+        ast.parse(FRAME.fill(code))
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            *("```", "```python", "    ```", "~~~", "````markdown", "<think>", "</think>", "> "),
+            *("def step(self, x):", "        return x", "class Optimizer:", '"""', "- ```py"),
+            *("@@ -1 +1 @@", "+x", "x = 1", "\r", "\0", "\ud800", "\f", "", "if x:", "prose here."),
+        ]
+    )
+    | st.text(max_size=12),
+    max_size=14,
+)
+
+
+@given(PIECES, st.sampled_from(["stop", "length", "tool_calls", "content_filter", None]))
+def test_no_reply_whatever_makes_it_fail(lines: list[str], finish: str | None) -> None:
+    for frame in (FRAME, FLAT, masked(PART, 1)):
+        found = take("\n".join(lines), frame, finish)
+        assert found.code is None or (found.code.strip() and found.code.endswith("\n"))
+
+
+def test_a_reply_of_nothing_but_fences_does_not_take_for_ever() -> None:
+    assert take("```python\n" + "```\n" * 5000).code is None
+    assert take("```python\nx = (\n" + "```\n" * 5000).code is not None
