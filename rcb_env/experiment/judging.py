@@ -20,12 +20,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rcb_env.extraction import extract
-
-from rcb_env.episode import EndReason, Episode, NoAnswer, Usage
+from rcb_env.episode import EndReason, Episode, Usage
 from rcb_env.errors import StoreError, UsageError
 from rcb_env.experiment import crew
 from rcb_env.experiment.plan import Job, challenges_digest, jobs, now, run_record
+from rcb_env.extraction import Extracted, extract
 from rcb_env.grading import Grader, Verdict
 from rcb_env.papers import Challenge, Dataset, load_dataset
 from rcb_env.store import INFRA, JsonLines, RunStore, Trajectory
@@ -51,7 +50,8 @@ def grade_completions(
     """Grade completions from anywhere: JSON Lines with ``challenge``, ``sample`` and a text.
 
     The text is either ``completion``, a model's whole reply from which the code is extracted by
-    the rule of `rcb_env.extraction`, or ``code``, which goes into the region as it is.
+    the rule of `rcb_env.extraction` (null: no text came; ``finish_reason`` may say why), or
+    ``code``, which goes into the region as it is.
 
     Args:
         path: the file.
@@ -171,14 +171,10 @@ class _File:
     def episode(self, job: Job, grade: Callable[[str], Verdict]) -> Episode:
         record = self._lines.at(self._offsets[job.challenge.id, job.sample])
         started_at, began = now(), time.monotonic()
-        verdict, code, error = None, "", ""
-        end_reason: EndReason = "submitted"
-        try:
-            code = record["code"] if "code" in record else _extracted(record, job.challenge)
-        except NoAnswer as missing:
-            end_reason, error = missing.reason, missing.detail or str(missing)
-        else:
-            verdict = grade(code)
+        found = Extracted(record["code"]) if "code" in record else _extracted(record, job.challenge)
+        verdict = None if found.code is None else grade(found.code)
+        end_reason: EndReason = "submitted" if found.reason is None else found.reason
+        error = "; ".join(found.notes) if found.code is None else ""
         return Episode(
             challenge=job.challenge.id,
             paper=job.challenge.paper.id,
@@ -192,8 +188,8 @@ class _File:
             status=verdict.status if verdict else "invalid",
             verdict=verdict.to_dict() if verdict else None,
             end_reason=end_reason,
-            code=code,
-            code_hash=code_hash(code),
+            code=found.code or "",
+            code_hash=code_hash(found.code or ""),
             steps=0,
             test_runs=0,
             usage=Usage(),
@@ -283,9 +279,10 @@ def _config(
     }
 
 
-def _extracted(record: Mapping[str, Any], challenge: Challenge) -> str:
-    code: str = extract(record["completion"], challenge)
-    return code
+def _extracted(record: Mapping[str, Any], challenge: Challenge) -> Extracted:
+    return extract(
+        record["completion"], challenge.masked(), finish_reason=record.get("finish_reason")
+    )
 
 
 def code_hash(code: str) -> str:
@@ -339,8 +336,14 @@ def _checked(line: bytes, where: str, dataset: Dataset) -> tuple[str, int]:
     texts = [name for name in ("completion", "code") if name in record]
     if len(texts) != 1:
         raise UsageError(f'{where}: there must be one of "completion" and "code"')
-    if not isinstance(record[texts[0]], str):
+    # A model that gave no text is a result; code that is not there is a mistake in the file.
+    if not isinstance(record[texts[0]], str) and (texts[0], record[texts[0]]) != (
+        "completion",
+        None,
+    ):
         raise UsageError(f'{where}: "{texts[0]}" must be a string')
+    if not isinstance(record.get("finish_reason", ""), str | None):
+        raise UsageError(f'{where}: "finish_reason" must be a string')
     try:
         dataset.challenge(challenge)
     except UsageError as error:

@@ -164,7 +164,8 @@ def run_record(
         "versions": versions(),
         "dataset": {
             "name": dataset.name,
-            "source": source,
+            # Absolute, so that the run can be judged again from anywhere.
+            "source": source if source == "bundled" else str(Path(source).absolute()),
             "content_hash": dataset.content_hash,
         },
         "plan": [

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rcb_env.env import ResearchCodeEnv
-
 from rcb_env.episode import Episode, Task, make_agent, play_episode
 from rcb_env.errors import StoreError
 from rcb_env.experiment import crew
@@ -33,6 +31,8 @@ def run_experiment(
         SandboxUnavailable: no sandbox works here.
         StoreError: the run directory cannot be written, or belongs to another config.
     """
+    from rcb_env.env import ResearchCodeEnv  # here: grading alone needs no Gymnasium
+
     dataset, pairs = planned(config)
     identity = config.identity(list(dict.fromkeys(challenge for challenge, _ in pairs)))
     if store.record["config"]["challenges"] != identity["challenges"]:
