@@ -5,6 +5,7 @@ options.py   options that several commands share
 browse.py    rcb list, rcb show
 check.py     rcb check
 doctor.py    rcb doctor
+images.py    rcb images
 run.py       rcb run
 grade.py     rcb grade
 results.py   rcb report, rcb trajectory

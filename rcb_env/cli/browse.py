@@ -72,7 +72,7 @@ def list_agents(as_json: bool) -> None:
 
     from rcb_env.episode import AGENTS
 
-    rows = []
+    rows: list[dict[str, Any]] = []
     for point in sorted(entry_points(group=AGENTS), key=lambda point: point.name):
         try:
             agent = point.load()

@@ -15,7 +15,7 @@ from typing import NoReturn
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from rcb_env.cli import browse, check, doctor, grade, results, run
+from rcb_env.cli import browse, check, doctor, grade, images, results, run
 from rcb_env.errors import RcbError
 
 
@@ -34,6 +34,7 @@ for _command in (
     results.trajectory,
     check.check,
     doctor.doctor,
+    images.images,
 ):
     rcb.add_command(_command)
 

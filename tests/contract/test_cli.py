@@ -130,7 +130,7 @@ def test_a_mistake_gives_one_line_and_exit_code_2(
     ("file", "content", "words"),
     [
         ("papers.yaml", "name: [tiny\n", ["papers.yaml:"]),
-        ("tiny/paper.yaml", _NATIVE.replace("authors", "writers"), ["tiny/paper.yaml:", "writers"]),
+        ("tiny/paper.yaml", _NATIVE.replace("authors", "writers"), ["tiny/paper.yaml:", "authors"]),
         (
             "tiny/src/twice.py",
             _SOURCE.replace('    # </paper2code name="double it">\n', ""),

@@ -108,6 +108,7 @@ def test_a_lock_file_pins_exact_versions_and_names_no_place(lock: Path) -> None:
 def test_every_dependency_is_locked() -> None:
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
-    locked = {re.split(r"==|\[", line)[0].lower() for line in (_ROOT / "requirements.lock").open()}
+    lines = (_ROOT / "requirements.lock").read_text().splitlines()
+    locked = {re.split(r"==|\[", line)[0].lower() for line in lines}
     names = {re.split(r"[<>=\[]", dependency)[0].lower() for dependency in wanted}
     assert names - locked == set()

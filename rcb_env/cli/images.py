@@ -1,0 +1,55 @@
+"""`rcb images`: the packages of boxes as Docker images, for the docker sandbox."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from rcb_env.cli import options
+
+
+@click.group()
+def images() -> None:
+    """Build, list and remove the Docker images of boxes (bubblewrap needs none)."""
+
+
+@images.command()
+@click.argument("image", required=False)
+@click.option(
+    "--base", metavar="IMAGE", help="What to build on: an image with a Python 3.11 or newer."
+)
+def build(image: str | None, base: str | None) -> None:
+    """Build an image, or all of them, unless built already."""
+    from rcb_env.sandbox import docker_images
+    from rcb_env.sandbox import images as known
+
+    for name in (image,) if image else known.names():
+        tag = docker_images.build(
+            name,
+            base=base or docker_images.DEFAULT_BASE,
+            progress=lambda line: click.echo(line, err=True),
+        )
+        click.echo(tag)
+
+
+@images.command("list")
+@options.as_json
+def list_images(as_json: bool) -> None:
+    """List the images that are built, and whether the present lock files ask for them."""
+    from rcb_env.sandbox import docker_images
+
+    for tag, size, wanted in docker_images.built():
+        if as_json:
+            click.echo(json.dumps({"tag": tag, "size_bytes": size, "wanted": wanted}))
+        else:
+            click.echo(f"{tag}  {size / 1e6:.0f} MB{'' if wanted else '  (old)'}")
+
+
+@images.command()
+def prune() -> None:
+    """Remove the images that no present lock file asks for."""
+    from rcb_env.sandbox import docker_images
+
+    for tag in docker_images.prune():
+        click.echo(tag)
