@@ -175,8 +175,8 @@ def _run(command: list[str], image: str, tell: Progress, held: int) -> None:
                 last = line
                 if line.startswith("ERROR"):
                     worst = line
-                if line.startswith(("Collecting", "Downloading", "Installing")):
-                    tell(line.split(" (from ")[0])
+                if line.startswith(("Downloading", "Installing")):
+                    tell(line)
         except BaseException:
             process.kill()
             raise
