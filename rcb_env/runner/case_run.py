@@ -33,7 +33,7 @@ def run(argument: bytes, result: BinaryIO) -> None:
     Records: ``case``, ``seed``, ``error`` (None, or type, message, frames), and the encoded outputs as a blob. What the
     judge needs of a case (``rtol``, ``atol``, ``compare``) is in the record, and taken from the reference's record only.
     """
-    header, _ = _message(argument)
+    header, _ = parse(argument)
     before = set(sys.modules)
     tree = cases.Tree(Path.cwd())
     namespace = _execute(header["cases"], "tests/cases.py")
@@ -55,12 +55,11 @@ def run(argument: bytes, result: BinaryIO) -> None:
             except BaseException as raised:
                 if isinstance(raised, KeyboardInterrupt):
                     raise
-                error = _describe(raised)
+                error = describe(raised)
             record |= {"error": error, "wall_s": time.perf_counter() - started}
             result.write(wire.pack(record, [outputs]))
             result.flush()
-    imports = sorted(name for name in set(sys.modules) - before if _is_third_party(name))
-    result.write(wire.pack({"done": True, "imports": imports}))
+    result.write(wire.pack({"done": True, "imports": new_imports(before)}))
 
 
 def judge(argument: bytes, result: BinaryIO) -> None:
@@ -69,7 +68,7 @@ def judge(argument: bytes, result: BinaryIO) -> None:
     Header of the argument: ``checks`` (source of checks.py), and ``reference`` and ``candidate``: lists of records whose
     blobs follow in that order.
     """
-    header, blobs = _message(argument)
+    header, blobs = parse(argument)
     checks = cases.checks_in(_execute(header["checks"], "tests/checks.py"))
     reference, candidate = header["reference"], header["candidate"]
     theirs = {
@@ -123,7 +122,8 @@ def _judge_one(
     return "passed", "", ""
 
 
-def _message(data: bytes) -> wire.Message:
+def parse(data: bytes) -> wire.Message:
+    """The one message that `data` is."""
     stream = io.BytesIO(data)
     return wire.unpack(functools.partial(_read_exactly, stream))
 
@@ -142,13 +142,19 @@ def _execute(source: str, name: str) -> dict[str, Any]:
     return module.__dict__
 
 
-def _is_third_party(name: str) -> bool:
-    module = sys.modules[name]
-    file = getattr(module, "__file__", None)
-    return isinstance(file, str) and not file.startswith(os.getcwd() + os.sep)
+def new_imports(before: set[str]) -> list[str]:
+    """The modules imported since, but for those of the tree in the current folder."""
+    root = os.getcwd() + os.sep
+    files = {
+        name: getattr(sys.modules[name], "__file__", None) for name in set(sys.modules) - before
+    }
+    return sorted(
+        n for n, file in files.items() if isinstance(file, str) and not file.startswith(root)
+    )
 
 
-def _describe(error: BaseException) -> dict[str, Any]:
+def describe(error: BaseException) -> dict[str, Any]:
+    """An exception as data: type, message, the frames below the current folder, its types' names."""
     root = os.getcwd() + os.sep
     frames = []
     for frame in traceback.extract_tb(error.__traceback__):

@@ -1,0 +1,262 @@
+"""Isolated grading, for native papers: the candidate's process never holds the answer.
+
+One box runs the paper's cases on the candidate and sends plain outputs out. Another box, the judge, runs the same cases
+on the reference and compares. The reference's outputs are kept by content: they are made once per paper, file and
+purpose. The final score uses other seeds than the feedback during an episode.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rcb_env.errors import BoxDied
+from rcb_env.papers import Challenge, Paper
+from rcb_env.runner import wire
+from rcb_env.sandbox.box import MIB, Limits, RunResult
+from rcb_env.sandbox.fleet import Fleet
+from rcb_env.verdict import (
+    OUT_OF_MEMORY,
+    CaseResult,
+    Purpose,
+    Status,
+    Verdict,
+    error_class,
+    is_out_of_memory,
+)
+
+_RUN, _JUDGE = "rcb_env.runner.case_run:run", "rcb_env.runner.case_run:judge"
+_MAX_RECORDS = 10_000  # records of one run that are read
+_KEPT_REFERENCES = 256  # reference outputs held in memory
+_SLACK = 10.0  # how much longer trusted code may take
+
+
+@dataclass(frozen=True)
+class _Records:
+    """What a run of the cases sent: one record a case and seed, with its encoded outputs."""
+
+    headers: tuple[dict[str, Any], ...]
+    outputs: tuple[bytes, ...]
+    done: bool
+    imports: tuple[str, ...] = ()
+
+
+class IsolatedGrading:
+    """Grades regions of native papers in the boxes of a fleet. Thread-safe."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._references: OrderedDict[str, _Records] = OrderedDict()
+        self._lock = threading.Lock()
+        self._making: dict[str, threading.Lock] = {}
+
+    def grade(self, challenge: Challenge, code: str, purpose: Purpose) -> Verdict:
+        """The verdict on the text of a region.
+
+        Raises:
+            BoxDied: no box works.
+        """
+        paper = challenge.paper
+        reference = self._reference(paper, challenge.file, purpose, challenge.tree())
+        if trouble := _trouble_with_reference(reference):
+            message = f"the reference of {paper.id} fails; run `rcb check {paper.id}`: {trouble}"
+            return Verdict("infra_error", message=message)
+        run = self._fleet.run_candidate(
+            paper.image,
+            paper.id,
+            _RUN,
+            _case_argument(paper, challenge.file, purpose),
+            challenge.tree(code),
+            limits(paper),
+        )
+        if isinstance(run, BoxDied):
+            return ended_its_box(run)
+        started = time.monotonic()
+        records = _candidate_records(run.result)
+        results = self._judge(paper, reference, records)
+        timings = {"run_s": run.wall_s, "judge_s": time.monotonic() - started}
+        return _verdict(run, records, results, timings)
+
+    def _reference(
+        self, paper: Paper, file: str, purpose: Purpose, tree: Mapping[str, bytes]
+    ) -> _Records:
+        argument = _case_argument(paper, file, purpose)
+        digest = hashlib.sha256(argument)
+        for path, content in sorted(tree.items()):
+            digest.update(f"{path} {len(content)} ".encode() + content)
+        key = digest.hexdigest()
+        with self._lock:
+            making = self._making.setdefault(key, threading.Lock())
+        with making:
+            with self._lock:
+                if key in self._references:
+                    self._references.move_to_end(key)
+                    return self._references[key]
+            run = self._fleet.run_trusted(
+                paper.image, paper.id, _RUN, argument, tree, limits(paper, _SLACK)
+            )
+            records = _reference_records(run.result)
+            self._fleet.learn_imports(paper.id, records.imports)
+            with self._lock:
+                self._references[key] = records
+                while len(self._references) > _KEPT_REFERENCES:
+                    self._references.popitem(last=False)
+            return records
+
+    def _judge(
+        self, paper: Paper, reference: _Records, candidate: _Records
+    ) -> tuple[CaseResult, ...]:
+        wanted = {(header["case"], header["seed"]) for header in reference.headers}
+        theirs = {
+            (header["case"], header["seed"]): (header, output)
+            for header, output in zip(candidate.headers, candidate.outputs, strict=True)
+            if (header["case"], header["seed"]) in wanted
+        }
+        argument = wire.pack(
+            {
+                "checks": paper.tests["tests/checks.py"].decode(),
+                "reference": reference.headers,
+                "candidate": [header for header, _ in theirs.values()],
+            },
+            [*reference.outputs, *(output for _, output in theirs.values())],
+        )
+        run = self._fleet.run_judge(paper.image, _JUDGE, argument, limits(paper, _SLACK))
+        if run.ended != "exit" or run.exit_code != 0:
+            words = run.stderr.strip()[-300:]
+            raise BoxDied(f"the judge failed ({run.ended}, exit code {run.exit_code}): {words}")
+        header, _ = messages(run.result)[0]
+        return tuple(CaseResult(**outcome) for outcome in header["outcomes"])
+
+
+def limits(paper: Paper, slack: float = 1.0) -> Limits:
+    """A paper's limits; `slack` stretches the wall time for trusted code."""
+    return Limits(wall_s=paper.time_limit_s * slack, memory_bytes=paper.memory_limit_mb * MIB)
+
+
+def ended_its_box(death: BoxDied) -> Verdict:
+    """The verdict on code that ended its box, twice."""
+    if death.out_of_memory:
+        return Verdict("out_of_memory", message=OUT_OF_MEMORY)
+    message = "the tests did not complete: the code ended its sandbox, twice"
+    return Verdict("failed", error_class="other", message=message)
+
+
+def how_it_ended(run: RunResult) -> str:
+    """The end of a process, in words."""
+    code = run.exit_code or 0
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def messages(data: bytes) -> list[wire.Message]:
+    """The messages a run sent, up to the first that is cut off or malformed."""
+    stream = io.BytesIO(data)
+    found: list[wire.Message] = []
+
+    def read_exactly(count: int) -> bytes:
+        part = stream.read(count)
+        if len(part) != count:
+            raise wire.WireError("cut off")
+        return part
+
+    while stream.tell() < len(data) and len(found) < _MAX_RECORDS:
+        try:
+            found.append(wire.unpack(read_exactly))
+        except wire.WireError:
+            break
+    return found
+
+
+def is_error(error: object) -> bool:
+    """Whether a value from a box has the form of a described exception."""
+    return (
+        isinstance(error, dict)
+        and all(isinstance(error.get(key), str) for key in ("type", "message"))
+        and all(
+            isinstance(error.get(key), list) and all(isinstance(item, str) for item in error[key])
+            for key in ("frames", "kinds")
+        )
+    )
+
+
+def _trouble_with_reference(records: _Records) -> str:
+    for header in records.headers:
+        if header["error"]:
+            return f"{header['case']}: {header['error']['type']}: {header['error']['message']}"
+    return "" if records.done and records.headers else "its cases do not complete"
+
+
+def _case_argument(paper: Paper, file: str, purpose: Purpose) -> bytes:
+    source = paper.tests["tests/cases.py"].decode()
+    return wire.pack({"cases": source, "file": file, "purpose": purpose, "paper": paper.id})
+
+
+def _reference_records(data: bytes) -> _Records:
+    headers, outputs, done, imports = [], [], False, ()
+    for header, blobs in messages(data):
+        if "done" in header:
+            done, imports = True, tuple(header["imports"])
+        else:
+            headers.append(header)
+            outputs.append(blobs[0])
+    return _Records(tuple(headers), tuple(outputs), done, imports)
+
+
+def _candidate_records(data: bytes) -> _Records:
+    """The same of a hostile process: only what has the right form is kept."""
+    headers, outputs, done = [], [], False
+    for header, blobs in messages(data):
+        if header.get("done") is True:
+            done = True
+        elif len(blobs) == 1 and _is_record(header):
+            headers.append(header)
+            outputs.append(blobs[0])
+    return _Records(tuple(headers), tuple(outputs), done)
+
+
+def _is_record(header: Mapping[str, Any]) -> bool:
+    if not isinstance(header.get("case"), str) or type(header.get("seed")) is not int:
+        return False
+    return "error" in header and (header["error"] is None or is_error(header["error"]))
+
+
+def _verdict(
+    run: RunResult,
+    records: _Records,
+    results: tuple[CaseResult, ...],
+    timings: Mapping[str, float],
+) -> Verdict:
+    errors = [header["error"] for header in records.headers if header["error"]]
+    first = next((result for result in results if result.outcome != "passed"), None)
+    message = "" if first is None else f"{first.case}: {first.message}"
+    status: Status = "failed"
+    kind: str | None = None
+    if run.ended == "timeout":
+        status, message = "timeout", f"the tests did not end within {run.wall_s:.0f} s"
+    elif run.ended == "memory" or any(map(is_out_of_memory, errors)):
+        status, message = "out_of_memory", OUT_OF_MEMORY
+    elif first is None and run.ended == "exit":
+        status = "passed"
+    elif errors:
+        kind = error_class(errors[0]["kinds"])
+    elif run.ended == "result":
+        kind, message = "other", "the outputs are too large"
+    elif not records.done:
+        kind = "other"
+        message = f"the tests did not complete: their process ended with {how_it_ended(run)}"
+    else:
+        kind = "logic"
+    return Verdict(
+        status,
+        cases=results,
+        error_class=kind,
+        message=message.split("\n")[0],
+        stdout=run.stdout,
+        stderr=run.stderr,
+        timings=timings,
+    )

@@ -1,0 +1,143 @@
+"""All boxes of one grader: pools by role and image, zygotes by what they have imported.
+
+A *candidate* box runs code nobody trusts, a *judge* box runs ours and the reference's; no box ever changes its role.
+What a paper's tests import is learnt from runs of its reference and preloaded from then on, in either role.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from rcb_env.errors import BoxDied, SandboxUnavailable
+from rcb_env.sandbox.box import Box, BoxSettings, Limits, Maker, RunResult
+from rcb_env.sandbox.pool import Pool
+
+# What the zygote of every image imports, where the image has it.
+_IMAGE_PRELOAD = ("numpy", "numpy.random", "torch", "rcb_env.runner.case_run")
+_JUDGE_PRELOAD = ("numpy", "rcb_env.runner.case_run")
+_MAX_IMPORT_BYTES = 150_000  # names of preloaded modules, which must fit into one datagram
+
+
+class Fleet:
+    """Boxes of one maker. Thread-safe; a box starts on first use and ends with `close`."""
+
+    def __init__(self, maker: Maker, settings: BoxSettings, workers: int) -> None:
+        self.maker = maker
+        self._settings = settings
+        self._workers = workers
+        self._pools: dict[tuple[str, str], Pool] = {}
+        self._imports: dict[str, tuple[str, ...]] = {}
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """End every box; whoever waits for one gets a BoxDied. Idempotent."""
+        with self._lock:
+            self._closed = True
+            pools = list(self._pools.values())
+        for pool in pools:
+            pool.close()
+
+    def learn_imports(self, paper: str, modules: tuple[str, ...]) -> None:
+        """Have later runs of this paper start from processes that have imported these modules."""
+        with self._lock:
+            known = tuple(sorted({*self._imports.get(paper, ()), *modules}))
+            if sum(map(len, known)) <= _MAX_IMPORT_BYTES:
+                self._imports[paper] = known
+
+    def run_trusted(
+        self,
+        image: str,
+        paper: str,
+        entry: str,
+        argument: bytes,
+        files: Mapping[str, bytes],
+        limits: Limits,
+    ) -> RunResult:
+        """Run our own or the reference's code in the judge box.
+
+        Raises:
+            BoxDied: twice in a row.
+        """
+        return self._again(lambda: self._run("judge", image, paper, entry, argument, files, limits))
+
+    def run_judge(self, image: str, entry: str, argument: bytes, limits: Limits) -> RunResult:
+        """Run a judgement, which needs numpy only, in the judge box.
+
+        Raises:
+            BoxDied: twice in a row.
+        """
+
+        def judge() -> RunResult:
+            with self._pool("judge", image).lease() as box:
+                box.zygote("judge", _JUDGE_PRELOAD)
+                return box.run("judge", entry, argument, {}, limits)
+
+        return self._again(judge)
+
+    def run_candidate(
+        self,
+        image: str,
+        paper: str,
+        entry: str,
+        argument: bytes,
+        files: Mapping[str, bytes],
+        limits: Limits,
+    ) -> RunResult | BoxDied:
+        """Run a candidate's code; a `BoxDied` that is returned is the candidate's own doing.
+
+        It is when the same code ended its box twice and a fresh box works all the same.
+
+        Raises:
+            BoxDied: no box works, which is no candidate's doing.
+        """
+        try:
+            return self._again(
+                lambda: self._run("candidate", image, paper, entry, argument, files, limits)
+            )
+        except BoxDied as error:
+            with self._pool("candidate", image).lease() as box:
+                box.ping()
+            return error
+
+    def _again(self, job: Callable[[], RunResult]) -> RunResult:
+        try:
+            return job()
+        except BoxDied:
+            return job()
+
+    def _run(
+        self,
+        role: str,
+        image: str,
+        paper: str,
+        entry: str,
+        argument: bytes,
+        files: Mapping[str, bytes],
+        limits: Limits,
+    ) -> RunResult:
+        with self._pool(role, image).lease() as box:
+            return box.run(self._zygote(box, paper), entry, argument, files, limits)
+
+    def _zygote(self, box: Box, paper: str) -> str:
+        """The zygote to fork from: the image's, or one that has also imported the paper's packages."""
+        if not box.zygote("image", _IMAGE_PRELOAD):
+            raise SandboxUnavailable("the image's packages start threads when they are imported")
+        imports = self._imports.get(paper, ())
+        if not imports:
+            return "image"
+        name = "imports:" + hashlib.sha256("\n".join(imports).encode()).hexdigest()[:16]
+        return name if box.zygote(name, imports, parent="image") else "image"
+
+    def _pool(self, role: str, image: str) -> Pool:
+        with self._lock:
+            if self._closed:
+                raise BoxDied("the grader is closed")
+            key = (role, image)
+            if key not in self._pools:
+                size = 1 if role == "judge" else self._workers
+                self._pools[key] = Pool(self.maker, replace(self._settings, image=image), size)
+            return self._pools[key]

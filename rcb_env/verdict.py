@@ -1,0 +1,103 @@
+"""What the grader says of one candidate. Pure data; stored with every episode and read back equal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, get_args
+
+Status = Literal[
+    "passed",
+    "failed",
+    "timeout",
+    "out_of_memory",
+    "invalid",
+    "no_change",
+    "tampered",
+    "infra_error",
+]
+Outcome = Literal["passed", "failed", "error", "not_run"]
+Purpose = Literal["feedback", "final"]
+
+OUT_OF_MEMORY = "the tests used more memory than they may"
+_ERROR_CLASSES = {  # first match along the exception's bases
+    "SyntaxError": "syntax",
+    "NameError": "name",
+    "TypeError": "type",
+    "AttributeError": "attribute",
+    "LookupError": "index_key",
+    "ImportError": "import",
+}
+_ALLOCATION_FAILED = (
+    "can't allocate memory",
+    "bad_alloc",
+    "Unable to allocate",
+    "Cannot allocate memory",
+)
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """How one test case went (in native papers: one case with one seed)."""
+
+    case: str
+    seed: int
+    outcome: Outcome
+    message: str = ""  # tells no expected value
+    detail: str = ""  # the expected and the actual value, for the feedback level "full"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The status of a candidate, and everything that explains it."""
+
+    status: Status
+    cases: tuple[CaseResult, ...] = ()
+    error_class: str | None = None  # syntax, name, type, attribute, index_key, import, logic, other
+    message: str = ""  # one line: the first thing that is wrong
+    notes: tuple[str, ...] = ()  # what the grader noticed about the integrity of the run
+    stdout: str = ""  # head and tail
+    stderr: str = ""
+    timings: Mapping[str, float] = field(default_factory=dict)  # seconds
+    official_pass: bool | None = None  # the public benchmark's own rule, where it can be applied
+
+    @property
+    def passed(self) -> bool:
+        """Whether the candidate solves the challenge."""
+        return self.status == "passed"
+
+    def counts(self) -> tuple[int, int]:
+        """Passed and planned test cases."""
+        return sum(result.outcome == "passed" for result in self.cases), len(self.cases)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it; `from_dict` reads it back equal."""
+        cases = [asdict(result) for result in self.cases]
+        return {**asdict(self), "cases": cases, "notes": list(self.notes)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Verdict:
+        """A stored verdict.
+
+        Raises:
+            ValueError: the data is not a verdict.
+        """
+        try:
+            if data["status"] not in get_args(Status):
+                raise ValueError(f"no verdict has the status {data['status']!r}")
+            cases = tuple(CaseResult(**case) for case in data["cases"])
+            return cls(**{**data, "cases": cases, "notes": tuple(data["notes"])})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a stored verdict: {error}") from None
+
+
+def is_out_of_memory(error: Mapping[str, Any]) -> bool:
+    """Whether a described exception (`case_run.describe`) says that an allocation failed."""
+    return "MemoryError" in error["kinds"] or any(
+        text in error["message"] for text in _ALLOCATION_FAILED
+    )
+
+
+def error_class(kinds: list[str]) -> str:
+    """The class of an exception, from the names of its type and its bases."""
+    return next((_ERROR_CLASSES[kind] for kind in kinds if kind in _ERROR_CLASSES), "other")
