@@ -1,0 +1,139 @@
+"""rcb-env: agents that write research code, as Gymnasium environments.
+
+`import rcb_env` registers the environment ``rcb/Challenge-v0``, and Gymnasium is all it loads. The
+names of `__all__` are the public interface; each is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from gymnasium.envs.registration import register as _register
+from gymnasium.envs.registration import registry as _registry
+
+if TYPE_CHECKING:
+    from rcb_env.actions import TOOLS, ActionSpace, TextSpace, Tool, ToolCall, parse, tool_schemas
+    from rcb_env.env import ResearchCodeEnv
+    from rcb_env.episode import (
+        Agent,
+        BudgetSpent,
+        Episode,
+        ModelSettings,
+        NoAnswer,
+        Task,
+        Turn,
+        Usage,
+        agent_names,
+        make_agent,
+        play_episode,
+    )
+    from rcb_env.errors import (
+        AgentError,
+        ModelError,
+        ModelRefusedRequest,
+        PaperError,
+        RcbError,
+        SandboxError,
+        SandboxUnavailable,
+        StoreError,
+        UsageError,
+    )
+    from rcb_env.grading import Grader, Verdict
+    from rcb_env.markers import Masked
+    from rcb_env.papers import Challenge, Dataset, Paper, load_dataset
+
+_HOME = {
+    "rcb_env.actions": (
+        "TOOLS",
+        "ActionSpace",
+        "TextSpace",
+        "Tool",
+        "ToolCall",
+        "parse",
+        "tool_schemas",
+    ),
+    "rcb_env.env": ("ResearchCodeEnv",),
+    "rcb_env.episode": (
+        "Agent",
+        "BudgetSpent",
+        "Episode",
+        "ModelSettings",
+        "NoAnswer",
+        "Task",
+        "Turn",
+        "Usage",
+        "agent_names",
+        "make_agent",
+        "play_episode",
+    ),
+    "rcb_env.errors": (
+        "AgentError",
+        "ModelError",
+        "ModelRefusedRequest",
+        "PaperError",
+        "RcbError",
+        "SandboxError",
+        "SandboxUnavailable",
+        "StoreError",
+        "UsageError",
+    ),
+    "rcb_env.grading": ("Grader", "Verdict"),
+    "rcb_env.markers": ("Masked",),
+    "rcb_env.papers": ("Challenge", "Dataset", "Paper", "load_dataset"),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "TOOLS",
+    "ActionSpace",
+    "Agent",
+    "AgentError",
+    "BudgetSpent",
+    "Challenge",
+    "Dataset",
+    "Episode",
+    "Grader",
+    "Masked",
+    "ModelError",
+    "ModelRefusedRequest",
+    "ModelSettings",
+    "NoAnswer",
+    "Paper",
+    "PaperError",
+    "RcbError",
+    "ResearchCodeEnv",
+    "SandboxError",
+    "SandboxUnavailable",
+    "StoreError",
+    "Task",
+    "TextSpace",
+    "Tool",
+    "ToolCall",
+    "Turn",
+    "Usage",
+    "UsageError",
+    "Verdict",
+    "agent_names",
+    "load_dataset",
+    "make_agent",
+    "parse",
+    "play_episode",
+    "tool_schemas",
+]
+
+ENV_ID = "rcb/Challenge-v0"
+
+if ENV_ID not in _registry:
+    _register(ENV_ID, entry_point="rcb_env.env:ResearchCodeEnv")
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module 'rcb_env' has no attribute {name!r}")
+    return getattr(importlib.import_module(module), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

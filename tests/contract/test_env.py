@@ -1,0 +1,559 @@
+"""The environment with a real grader: what Gymnasium demands, and what an episode means."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import io
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.utils.env_checker import check_env
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+
+import rcb_env
+from rcb_env.actions import ToolCall
+from rcb_env.env import FEEDBACK_LEVELS, ResearchCodeEnv, report, tell
+from rcb_env.errors import UsageError
+from rcb_env.grading import CaseResult, Grader, Verdict
+from rcb_env.papers import Dataset, load_dataset
+
+SOURCE = '''"""Small things to implement."""
+
+import torch
+
+
+def scale(x: torch.Tensor, factor: float) -> torch.Tensor:
+    # <paper2code name="scale">
+    return x * factor + 1
+    # </paper2code name="scale">
+
+
+def shift(x: torch.Tensor) -> torch.Tensor:
+    # <paper2code name="shift">
+    return x - 1
+    # </paper2code name="shift">
+'''
+CASES = """
+import torch
+from rcb_env.cases import case
+
+@case(seeds=2)
+def scales(tree, rng):
+    print("printed by a case")
+    return tree.load("small").scale(rng.torch.normal(3, 4), 2.5)
+
+@case(seeds=1)
+def shifts(tree, rng):
+    return tree.load("small").shift(rng.torch.normal(5))
+"""
+PAPER = """
+id: small
+title: Small
+authors: [Nobody]
+domain: none
+license: MIT
+dates: {v1: 2025-01-01}
+annotated: [src/small.py]
+image: cpu
+limits: {time_s: 10, memory_mb: 512}
+"""
+RIGHT = {"tool": "write_region", "arguments": {"code": "    return x * factor + 1\n"}}
+WRONG = {"tool": "write_region", "arguments": {"code": "    return x * factor\n"}}
+RUN_TESTS = {"tool": "run_tests", "arguments": {}}
+SUBMIT = {"tool": "submit", "arguments": {}}
+LOOK = {"tool": "list_files", "arguments": {}}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("papers") / "small"
+    for path, text in {
+        "paper.yaml": PAPER,
+        "paper.md": "Multiply by the factor and add one.\n",
+        "src/small.py": SOURCE,
+        "src/odd.py": "# é ∇ 🙂\t\r\n",
+        "tests/cases.py": CASES,
+        "tests/checks.py": "",
+    }.items():
+        target = Path(folder, path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(text.encode())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def dataset(root: Path) -> Dataset:
+    return load_dataset(root)
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[Grader]:
+    with Grader() as made:
+        yield made
+
+
+@pytest.fixture
+def env(dataset: Dataset, grader: Grader) -> ResearchCodeEnv:
+    return make(dataset, grader)
+
+
+def make(dataset: Dataset, grader: Grader, **settings: Any) -> ResearchCodeEnv:
+    challenge = settings.pop("challenge", "small/scale")
+    return ResearchCodeEnv(challenge, dataset=dataset, grader=grader, **settings)
+
+
+def play(env: ResearchCodeEnv, *actions: Any) -> list[Any]:
+    """Reset, then do all actions; every observation must lie in its space."""
+    observation, _ = env.reset()
+    assert observation in env.observation_space
+    results = []
+    for action in actions:
+        results.append(env.step(action))
+        assert results[-1][0] in env.observation_space
+    return results
+
+
+# --- Gymnasium --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_checker_of_gymnasium_finds_nothing(root: Path, seed: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gymnasium.make("rcb/Challenge-v0", challenge="small/scale", dataset=str(root))
+        env.action_space.seed(seed)
+        check_env(env.unwrapped)
+        env.close()
+
+
+def test_the_environment_is_made_by_id_after_importing_the_package_in_either_order() -> None:
+    make = "gymnasium.make('rcb/Challenge-v0', challenge='DyT/forward').close()"
+    for script in (
+        f"import gymnasium, rcb_env; {make}",
+        f"import rcb_env, gymnasium; {make}",
+        "import gymnasium; gymnasium.make('rcb_env:rcb/Challenge-v0', challenge='DyT/forward')",
+    ):
+        subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)
+
+
+def test_importing_the_package_loads_gymnasium_and_nothing_heavy() -> None:
+    script = "import sys, rcb_env; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
+    loaded = set(done.stdout.split())
+    assert "gymnasium" in loaded
+    heavy = {"docker", "openai", "torch", "tiktoken", "pydantic", "yaml", "rcb_env.env", "regex"}
+    assert not loaded & heavy
+
+
+def test_every_public_name_exists() -> None:
+    for name in rcb_env.__all__:
+        assert getattr(rcb_env, name) is not None
+    assert set(rcb_env.__all__) <= set(dir(rcb_env))
+    with pytest.raises(AttributeError, match="no attribute 'Grder'"):
+        _ = rcb_env.Grder
+
+
+def test_a_step_before_reset_or_after_the_end_is_refused(env: ResearchCodeEnv) -> None:
+    with pytest.raises(ResetNeeded, match="reset"):
+        env.step(LOOK)
+    play(env, SUBMIT)
+    with pytest.raises(ResetNeeded, match="over"):
+        env.step(LOOK)
+    play(env, LOOK)
+
+
+def test_closing_twice_is_fine_and_ends_the_episode(env: ResearchCodeEnv) -> None:
+    play(env, LOOK)
+    env.close()
+    env.close()
+    with pytest.raises(ResetNeeded):
+        env.step(LOOK)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"challenge": "small/scael"}, "Did you mean small/scale"),
+        ({"feedback": "message"}, "Did you mean messages"),
+        ({"render_mode": "rgb_array"}, "render mode"),
+        ({"max_steps": 0}, "max_steps is 0"),
+        ({"max_test_runs": -1}, "max_test_runs is -1"),
+        ({"max_text_chars": 10}, "max_text_chars is 10"),
+        ({"max_steps": "9"}, "max_steps is '9'"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(
+    dataset: Dataset, grader: Grader, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        make(dataset, grader, **settings)
+
+
+def test_reset_refuses_options(env: ResearchCodeEnv) -> None:
+    with pytest.raises(UsageError, match="no option 'challenge'"):
+        env.reset(options={"challenge": "small/shift"})
+
+
+# --- an episode -------------------------------------------------------------------------------
+
+
+def test_the_first_observation_tells_the_task(env: ResearchCodeEnv) -> None:
+    observation, info = env.reset()
+    for part in ('"scale"', "src/small.py lines 7-8", "50 steps", "10 test runs", "write_region"):
+        assert part in observation["text"]
+    assert (observation["steps_left"], observation["test_runs_left"]) == (50, 10)
+    assert info["challenge"] == "small/scale"
+    assert not info["error"]
+    assert not info["tests"]
+    assert not info["verdict"]
+
+
+def test_a_right_region_is_rewarded_when_it_is_submitted_and_not_before(
+    env: ResearchCodeEnv,
+) -> None:
+    wrote, tested, submitted = play(env, RIGHT, RUN_TESTS, SUBMIT)
+    assert wrote[1:4] == (0.0, False, False)
+    assert tested[1:4] == (0.0, False, False)
+    assert tested[4]["tests"]["passed"] == tested[4]["tests"]["total"] == 3
+    assert tested[4]["tests"]["status"] == "passed"
+    assert submitted[1:4] == (1.0, True, False)
+    assert submitted[4]["verdict"]["status"] == "passed"
+    assert Verdict.from_dict(submitted[4]["verdict"]).passed
+    assert env.verdict is not None
+    assert env.verdict.timings
+    assert "timings" not in submitted[4]["verdict"]
+
+
+def test_a_wrong_region_is_told_where_it_fails_and_gets_nothing(env: ResearchCodeEnv) -> None:
+    _, tested, submitted = play(env, WRONG, RUN_TESTS, SUBMIT)
+    assert "- scales: 0 of 2 passed" in tested[0]["text"]
+    assert "values differ" in tested[0]["text"]
+    assert not tested[4]["error"]
+    assert submitted[1:4] == (0.0, True, False)
+
+
+def test_the_untouched_region_is_no_change(env: ResearchCodeEnv) -> None:
+    tested, submitted = play(env, RUN_TESTS, SUBMIT)
+    assert tested[4]["tests"]["status"] == "no_change"
+    assert "holds no code" in tested[0]["text"]
+    assert submitted[4]["verdict"]["status"] == "no_change"
+
+
+def test_spent_steps_truncate_and_grade_what_is_there(dataset: Dataset, grader: Grader) -> None:
+    env = make(dataset, grader, max_steps=2)
+    first, last = play(env, RIGHT, LOOK)
+    assert first[2:4] == (False, False)
+    assert last[1:4] == (1.0, False, True)
+    assert "No steps are left" in last[0]["text"]
+    assert "src/small.py" in last[0]["text"]
+    assert last[0]["steps_left"] == 0
+    (only,) = play(make(dataset, grader, max_steps=1), SUBMIT)
+    assert only[2:4] == (True, False)
+
+
+def test_a_test_run_beyond_the_budget_is_an_error_and_runs_nothing(
+    dataset: Dataset, grader: Grader
+) -> None:
+    env = make(dataset, grader, max_test_runs=1)
+    _, first, second = play(env, WRONG, RUN_TESTS, RUN_TESTS)
+    assert first[0]["test_runs_left"] == 0
+    assert "no test runs are left" in second[0]["text"]
+    assert second[4]["error"]
+    assert not second[4]["tests"]
+    assert second[0]["steps_left"] == 47
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"tool": "multi_tool_use.parallel", "arguments": {"tool_uses": [LOOK, SUBMIT]}},
+        {"tool": "bash", "arguments": {"command": "ls"}},
+        {"tool": "Edit", "arguments": {}},
+        {"tool": "", "arguments": {}},
+        "I think the code is fine now.",
+        None,
+        7,
+        [LOOK, SUBMIT],
+        {"tool": "read_file", "arguments": {"path": "src/nothing.py"}},
+        {"tool": "read_file", "arguments": {}},
+        {"tool": "replace", "arguments": {"old": "import torch", "new": ""}},
+    ],
+)
+def test_an_odd_action_is_an_error_observation_and_uses_up_a_step(
+    env: ResearchCodeEnv, action: Any
+) -> None:
+    """Cases C057 and C063: a made-up tool was reported as bad parameters, or raised."""
+    ((observation, reward, terminated, truncated, info),) = play(env, action)
+    assert info["error"]
+    assert observation["steps_left"] == 49
+    assert (reward, terminated, truncated) == (0.0, False, False)
+
+
+def test_made_up_tools_end_at_the_step_limit(dataset: Dataset, grader: Grader) -> None:
+    """Case C057: a model that repeats an unknown name must reach the end of its steps."""
+    env = make(dataset, grader, max_steps=3)
+    *_, last = play(env, *[{"tool": "bash", "arguments": {}}] * 3)
+    assert last[2:4] == (False, True)
+    assert last[4]["error"]
+    assert "write_region" in last[0]["text"]
+
+
+def test_observations_with_any_text_fit_and_long_ones_are_cut_with_a_mark(
+    dataset: Dataset, grader: Grader
+) -> None:
+    """Case C063: newlines, blanks, tabs, letters of any alphabet, emoji, nothing, and too much."""
+    env = make(dataset, grader, max_text_chars=300)
+    long = {"tool": "write_region", "arguments": {"code": "    # é∇🙂\t \n" * 100 + "    \ud800"}}
+    read = {"tool": "read_file", "arguments": {"path": "src/small.py"}}
+    odd = {"tool": "read_file", "arguments": {"path": "src/odd.py"}}
+    empty = {"tool": "write_region", "arguments": {"code": ""}}
+    results = play(env, long, read, odd, empty, RUN_TESTS, env.action_space.sample())
+    assert "cut here: " in results[1][0]["text"]
+    assert "é ∇ 🙂\t" in results[2][0]["text"]
+
+
+def test_a_tool_call_object_is_an_action_too(env: ResearchCodeEnv) -> None:
+    ((observation, *_),) = play(env, ToolCall("list_files"))
+    assert "src/small.py" in observation["text"]
+
+
+def test_the_paper_is_readable_or_not_part_of_the_task(dataset: Dataset, grader: Grader) -> None:
+    paper = {"tool": "read_paper", "arguments": {}}
+    ((shown, *_),) = play(make(dataset, grader), paper)
+    assert "add one" in shown["text"]
+    env = make(dataset, grader, with_paper=False)
+    ((refused, *_, info),) = play(env, paper)
+    assert info["error"]
+    assert "read_paper shows" not in env.reset()[0]["text"]
+    assert "not part" in refused["text"]
+
+
+def test_the_same_actions_give_the_same_observations_and_infos(env: ResearchCodeEnv) -> None:
+    actions = [WRONG, RUN_TESTS, {"tool": "undo"}, RIGHT, RUN_TESTS, SUBMIT]
+    assert play(env, *actions) == play(env, *actions)
+
+
+def test_a_sandbox_that_fails_ends_the_episode_without_a_score(dataset: Dataset) -> None:
+    grader = Grader()
+    env = make(dataset, grader)
+    grader.close()  # from here on it has no boxes
+    for action in (RUN_TESTS, SUBMIT):
+        _, last = play(env, RIGHT, action)
+        assert last[1:4] == (0.0, False, True)
+        assert last[4]["verdict"]["status"] == "infra_error"
+        assert not last[4]["tests"]
+
+
+# --- feedback ---------------------------------------------------------------------------------
+
+VERDICT = Verdict(
+    "failed",
+    cases=(
+        CaseResult("a", 1, "passed"),
+        CaseResult("a", 2, "failed", "the values differ", "expected 7"),
+        CaseResult("b", 3, "error", "NameError: no name"),
+    ),
+    error_class="name",
+    message="a: the values differ",
+    notes=("a note",),
+    stdout="printed",
+    timings={"total_s": 1.0},
+)
+REVEALED = {  # the lowest level that tells it
+    "1 of 3": "counts",
+    "- b: 0 of 1": "names",
+    "the values differ": "messages",
+    "NameError": "messages",
+    "a note": "messages",
+    "printed": "messages",
+    "expected 7": "full",
+}
+
+
+@pytest.mark.parametrize("level", FEEDBACK_LEVELS)
+def test_each_feedback_level_tells_what_it_says_and_no_more(level: Any) -> None:
+    tests = report(VERDICT, level)
+    text = tell(tests)
+    assert "failed" in text
+    for part, lowest in REVEALED.items():
+        allowed = FEEDBACK_LEVELS.index(level) >= FEEDBACK_LEVELS.index(lowest)
+        assert (part in text) == allowed
+        if part not in ("1 of 3", "- b: 0 of 1"):
+            assert (part in str(tests)) == allowed
+    assert ("total" in tests) == (level != "outcome")
+    assert "total_s" not in str(tests)
+    assert "seed" not in str(tests)
+
+
+def test_feedback_reaches_the_agent_at_the_level_that_was_asked_for(
+    dataset: Dataset, grader: Grader
+) -> None:
+    _, told = play(make(dataset, grader, feedback="outcome"), WRONG, RUN_TESTS)
+    assert told[0]["text"] == "Tests: failed."
+    assert told[4]["tests"] == {"status": "failed"}
+    _, told = play(make(dataset, grader, feedback="full"), WRONG, RUN_TESTS)
+    assert "printed by a case" in told[0]["text"]
+    assert any(case["detail"] for case in told[4]["tests"]["cases"])
+
+
+# --- rendering --------------------------------------------------------------------------------
+
+
+def test_ansi_gives_a_text_without_control_sequences(dataset: Dataset, grader: Grader) -> None:
+    env = make(dataset, grader, render_mode="ansi")
+    assert "no episode" in (env.render() or "")
+    play(env, {"tool": "search", "arguments": {"pattern": "\x1b[31m"}})
+    frame = env.render()
+    assert frame is not None
+    assert "step 1/50" in frame
+    assert "> search(" in frame
+    assert "\x1b" not in frame
+
+
+def test_human_prints_every_step_even_where_stdout_knows_ascii_only(
+    dataset: Dataset, grader: Grader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    env = make(dataset, grader, render_mode="human")
+    play(env, {"tool": "read_file", "arguments": {"path": "src/odd.py"}})
+    assert env.render() is None
+    assert raw.getvalue().count(b"small/scale  step") == 2
+    assert b"\\xe9" in raw.getvalue()
+    assert make(dataset, grader).render() is None
+
+
+# --- forks, copies, processes -----------------------------------------------------------------
+
+
+def test_a_snapshot_forks_an_episode(dataset: Dataset, grader: Grader) -> None:
+    env, twin = make(dataset, grader), make(dataset, grader)
+    play(env, WRONG)
+    kept = env.snapshot()
+    observation, info = twin.restore(kept)
+    assert observation["steps_left"] == 49
+    assert twin.step(RIGHT)[4]["code_hash"] != info["code_hash"]
+    assert twin.step(SUBMIT)[1] == 1.0
+    assert env.step(SUBMIT)[1] == 0.0
+    env.restore(kept)
+    env.step({"tool": "undo"})
+    assert env.step(RIGHT)[0]["steps_left"] == 47
+    with pytest.raises(UsageError, match="small/scale"):
+        make(dataset, grader, challenge="small/shift").restore(kept)
+    with pytest.raises(UsageError, match="larger"):
+        make(dataset, grader, max_test_runs=0).restore(dataclasses.replace(kept, test_runs=1))
+    with pytest.raises(ResetNeeded):
+        make(dataset, grader).snapshot()
+
+
+def test_an_environment_can_be_copied_and_pickled_before_and_during_an_episode(
+    root: Path, env: ResearchCodeEnv
+) -> None:
+    """Case C067: a client or a lock inside the environment could be neither copied nor pickled."""
+    for one in (env, ResearchCodeEnv("small/scale", dataset=str(root))):
+        for copied in (copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+            assert play(copied, RIGHT, SUBMIT)[-1][1] == 1.0
+        play(one, RIGHT)
+        for copied in (copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+            assert copied.step(SUBMIT)[1] == 1.0
+        assert one.step(WRONG)[0]["steps_left"] == 48
+
+
+def test_a_grader_given_to_make_is_used(root: Path, grader: Grader) -> None:
+    env = gymnasium.make(
+        "rcb/Challenge-v0", challenge="small/scale", dataset=str(root), grader=grader
+    )
+    env.reset()
+    env.step(RIGHT)
+    assert env.step(SUBMIT)[1] == 1.0
+    env.close()
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_each_autoreset_mode_yields_one_verdict_per_episode(
+    dataset: Dataset, grader: Grader, mode: AutoresetMode
+) -> None:
+    """Case C065: since 1.0 the final info is not where people look, and verdicts were lost.
+
+    Also: a vector environment merges infos key by key and breaks where one holds a dict and
+    another one None.
+    """
+    envs = SyncVectorEnv(
+        [
+            lambda: make(dataset, grader, max_steps=3),
+            lambda: make(dataset, grader, challenge="small/shift", max_steps=3),
+        ],
+        autoreset_mode=mode,
+    )
+    _, infos = envs.reset()
+    verdicts: list[tuple[str, str]] = []
+    wrong = {"tool": "write_region", "arguments": {"code": "    return x"}}
+    script = [(RIGHT, wrong), (SUBMIT, RUN_TESTS), (LOOK, SUBMIT), (LOOK, LOOK)]
+    done = [False, False]
+    for actions in script:
+        if mode is AutoresetMode.DISABLED and any(done):
+            break
+        _, rewards, terminated, truncated, infos = envs.step(actions)
+        done = [bool(a or b) for a, b in zip(terminated, truncated, strict=True)]
+        last = infos.get("final_info", {}) if mode is AutoresetMode.SAME_STEP else infos
+        statuses = last.get("verdict", {})
+        for n in range(2):
+            if statuses and statuses.get("_status", [False, False])[n]:
+                assert done[n]
+                assert rewards[n] == (statuses["status"][n] == "passed")
+                verdicts.append((str(last["challenge"][n]), str(statuses["status"][n])))
+    envs.close()
+    expected = [("small/scale", "passed"), ("small/shift", "failed")]
+    assert verdicts == expected[: 1 if mode is AutoresetMode.DISABLED else 2]
+
+
+def test_worker_processes_have_boxes_of_their_own_and_text_in_shared_memory_is_refused(
+    root: Path, env: ResearchCodeEnv
+) -> None:
+    """Case C067: environments by id and by factory, in workers started by spawn and by fork."""
+    play(env, RIGHT, SUBMIT)  # this process has boxes already
+
+    def by_id() -> Any:
+        return gymnasium.make(
+            "rcb_env:rcb/Challenge-v0", challenge="small/scale", dataset=str(root)
+        )
+
+    def by_factory() -> Any:
+        return ResearchCodeEnv("small/scale", dataset=str(root))
+
+    def inherited() -> Any:
+        return env  # with a grader of the parent, which a child must not use
+
+    with pytest.raises(ValueError, match="shared_memory"):
+        AsyncVectorEnv([by_id])
+    methods = [
+        name for name in ("spawn", "fork") if name in multiprocessing.get_all_start_methods()
+    ]
+    for method in methods:
+        makers = [by_id, by_factory] if method == "spawn" else [by_id, inherited]
+        with warnings.catch_warnings():
+            # Newer Pythons warn of any fork while threads run.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            envs = AsyncVectorEnv(makers, shared_memory=False, context=method)
+        envs.reset(seed=1)
+        envs.step((RIGHT, WRONG))
+        _, rewards, terminated, _, infos = envs.step((SUBMIT, SUBMIT))
+        assert list(rewards) == [1.0, 0.0]
+        assert all(terminated)
+        assert list(infos["verdict"]["status"]) == ["passed", "failed"]
+        envs.close()
+    assert play(env, RIGHT, SUBMIT)[-1][1] == 1.0
+    assert os.getpid() == env._grader_pid
