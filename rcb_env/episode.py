@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
+from rcb_env.actions import ToolCall
 from rcb_env.errors import (
     AgentError,
     ModelError,
@@ -52,8 +53,6 @@ from rcb_env.papers import Challenge
 
 if TYPE_CHECKING:
     import gymnasium
-
-    from rcb_env.actions import ToolCall
 
 AGENTS = "rcb_env.agents"
 """The entry point group in which agents are registered."""
@@ -635,10 +634,8 @@ class _Game:
         except Exception as error:  # noqa: BLE001 - whatever an agent does wrong is data
             self.recorder.record("agent_error", {"traceback": traceback.format_exc()})
             return _End("agent_error", _blame(error), infra=True)
-        tool = getattr(call, "tool", None)
-        if tool is None:
-            return call  # not a tool call: the environment tells the agent so
-        return {"tool": tool, "arguments": dict(getattr(call, "arguments", {}))}
+        # Anything else goes on as it is: the environment tells the agent what is wrong with it.
+        return call.to_dict() if isinstance(call, ToolCall) else call
 
     def _step(self, action: object) -> tuple[Turn, _End | None]:
         began = time.monotonic()

@@ -21,6 +21,7 @@ Not covered: whether the code is any good; keeping the raw reply, which is the a
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -54,6 +55,7 @@ _COPIED = re.compile(
 )
 _DIFF_HEADER = re.compile(r"^(?:@@ .*@@|--- \S|\+\+\+ \S|diff --git )", re.MULTILINE)
 _MAX_CLOSERS = 40  # lines that could close one block and are tried; more are a game, not an answer
+_MAX_BLOCKS = 200  # of one reply, likewise
 _COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try)
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -97,7 +99,7 @@ def extract(reply: str | None, masked: Masked, *, finish_reason: str | None = No
         return Extracted(None, "truncated" if cut_off else "empty", ("no text came",))
     frame = _Frame(masked)
     text, open_ended = _without_reasoning(text)
-    blocks = list(_blocks(text.split("\n"), frame))
+    blocks = list(itertools.islice(_blocks(text.split("\n"), frame), _MAX_BLOCKS))
     candidates = [block for block in blocks if block.language in _PYTHON] or [
         block for block in blocks if block.language in _UNNAMED
     ]

@@ -1,0 +1,46 @@
+"""The greedy baseline: one prompt, one completion, submitted as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rcb_agents import prompts
+from rcb_agents.model import Conversation, Reply, open_model
+from rcb_env.actions import ToolCall
+from rcb_env.episode import NoAnswer, Task, Turn
+from rcb_env.extraction import extract
+
+
+@dataclass(frozen=True)
+class SingleShot:
+    """Asks once. The model settings say how (temperature 0 unless set otherwise)."""
+
+    paper: bool = True
+    """Whether the prompt has the paper."""
+
+    name: ClassVar[str] = "single-shot"
+    uses_model: ClassVar[bool] = True
+
+    def play(self, task: Task) -> Generator[ToolCall, Turn, None]:
+        """Ask, write, submit."""
+        talk = Conversation(open_model(task), task, prompts=prompts.VERSION)
+        reply = talk.ask(prompts.missing_code(task, paper=self.paper))
+        yield ToolCall("write_region", {"code": code_of(reply, task)})
+        yield ToolCall("submit")
+
+
+def code_of(reply: Reply, task: Task) -> str:
+    """The code in a reply; what was decided on the way is recorded.
+
+    Raises:
+        NoAnswer: there is none.
+    """
+    if reply.refusal:
+        raise NoAnswer("refused", reply.refusal)
+    found = extract(reply.text, task.masked, finish_reason=reply.finish_reason)
+    task.record("extraction", {"reason": found.reason, "notes": list(found.notes)})
+    if found.code is None:
+        raise NoAnswer(found.reason or "no_code", "; ".join(found.notes))
+    return found.code
