@@ -54,6 +54,8 @@ from rcb_env.papers import Challenge
 if TYPE_CHECKING:
     import gymnasium
 
+    from rcb_env.grading import Verdict
+
 AGENTS = "rcb_env.agents"
 """The entry point group in which agents are registered."""
 
@@ -296,7 +298,7 @@ class Turn:
     error: bool
     """Whether the call itself was wrong; ``text`` says how. Failing tests are no error."""
     tests: Mapping[str, Any] | None
-    """After run_tests: ``passed``, ``total``, ``status``, as far as the feedback level tells."""
+    """After run_tests: ``status``, and what else the feedback level tells; else None."""
     steps_left: int
     test_runs_left: int
 
@@ -374,7 +376,7 @@ class Episode:
     started_at: str
     """ISO 8601, UTC."""
     error: str = ""
-    """One line: why there is no verdict about the answer; "" where there is one."""
+    """One line: why the attempt ended without an answer, or what of the machinery failed."""
 
     @property
     def passed(self) -> bool:
@@ -518,6 +520,9 @@ class _Playing(Protocol):
     @property
     def code(self) -> str: ...
 
+    @property
+    def verdict(self) -> Verdict | None: ...
+
 
 @dataclass
 class _Meter:
@@ -578,7 +583,7 @@ class _Game:
         self.steps = 0
         self.test_runs = 0
         self.first_hash = self.code_hash = ""
-        self.verdict: Mapping[str, Any] | None = None
+        self.verdict: Verdict | None = None
         self._test_runs_at_start = 0
 
     def play(self) -> _End:
@@ -596,7 +601,9 @@ class _Game:
                     generator.close()
         untouched = self.code_hash == self.first_hash
         if self.verdict is None and not end.infra and not (end.no_answer and untouched):
-            self._step({"tool": "submit", "arguments": {}})
+            _, graded = self._step(ToolCall("submit").to_dict())
+            if graded is not None and graded.infra:
+                return graded
         return end
 
     def _rounds(self, moves: list[Generator[ToolCall, Turn, None]]) -> _End:
@@ -643,7 +650,7 @@ class _Game:
         turn = Turn(
             text=str(observation["text"]),
             error=bool(info["error"]),
-            tests=info["tests"],
+            tests=info["tests"] or None,
             steps_left=int(observation["steps_left"]),
             test_runs_left=int(observation["test_runs_left"]),
         )
@@ -664,7 +671,10 @@ class _Game:
         self.recorder.record("step", step.to_dict())
         if not (terminated or truncated):
             return turn, None
-        self.verdict = info["verdict"]
+        playing: _Playing = self.env.unwrapped  # type: ignore[assignment]
+        self.verdict = playing.verdict
+        if self.verdict is not None and self.verdict.status == "infra_error":
+            return turn, _End("sandbox_error", _one_line(self.verdict.message), infra=True)
         return turn, _End("submitted" if terminated else "steps_spent")
 
 
@@ -714,12 +724,9 @@ def play_episode(
     except SandboxError as error:
         end = _End("sandbox_error", _one_line(str(error)), infra=True)
     if end.infra:
-        status, error_text = "infra_error", end.error
-    elif game.verdict is None:
-        status, error_text = "invalid", end.error
+        status = "infra_error"
     else:
-        status = str(game.verdict["status"])
-        error_text = str(game.verdict["message"]) if status == "infra_error" else end.error
+        status = game.verdict.status if game.verdict is not None else "invalid"
     playing: _Playing = env.unwrapped  # type: ignore[assignment]
     episode = Episode(
         challenge=challenge.id,
@@ -732,7 +739,7 @@ def play_episode(
         lines=challenge.lines,
         content_hash=challenge.content_hash,
         status=status,
-        verdict=game.verdict,
+        verdict=game.verdict.to_dict() if game.verdict is not None else None,
         end_reason=end.reason,
         code=playing.code if game.code_hash else "",
         code_hash=game.code_hash,
@@ -741,7 +748,7 @@ def play_episode(
         usage=game.meter.usage,
         wall_s=round(game.meter.elapsed_s(), 6),
         started_at=started_at,
-        error=error_text,
+        error=end.error,
     )
     # The episode itself is the store's; a trajectory says only how it ended.
     recorder.record(
@@ -749,7 +756,7 @@ def play_episode(
         {
             "status": status,
             "end_reason": end.reason,
-            "error": error_text,
+            "error": end.error,
             "wall_s": episode.wall_s,
             "usage": dataclasses.asdict(episode.usage),
         },

@@ -32,8 +32,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rcb_agents import tokens
 from rcb_agents.prices import price_of
-from rcb_env.episode import ModelSettings, NoAnswer, Task, Usage, without_credentials
-from rcb_env.errors import ModelError, ModelRefusedRequest, UsageError
+from rcb_env import (
+    ModelError,
+    ModelRefusedRequest,
+    ModelSettings,
+    NoAnswer,
+    Task,
+    Usage,
+    UsageError,
+)
+from rcb_env.episode import without_credentials
 
 if TYPE_CHECKING:
     import openai

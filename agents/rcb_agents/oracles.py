@@ -10,8 +10,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rcb_env.actions import ToolCall
-from rcb_env.episode import Task, Turn
+from rcb_env import Task, ToolCall, Turn
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rcb_env.episode import ModelSettings
+from rcb_env import ModelSettings
 
 
 @dataclass(frozen=True)

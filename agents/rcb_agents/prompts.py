@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 
-from rcb_env.episode import Task
+from rcb_env import Task
 
 _ROLE = "You are a researcher who turns papers into working Python code."
 

@@ -11,8 +11,7 @@ from pydantic import Field
 from rcb_agents import prompts
 from rcb_agents.model import Conversation, open_model
 from rcb_agents.single_shot import code_of
-from rcb_env.actions import ToolCall
-from rcb_env.episode import NoAnswer, Task, Turn
+from rcb_env import NoAnswer, Task, ToolCall, Turn
 
 _WORTH_ASKING_AGAIN = ("no_code", "empty", "truncated")
 

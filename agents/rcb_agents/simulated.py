@@ -17,9 +17,7 @@ from pydantic import Field
 
 from rcb_agents.model import Reply
 from rcb_agents.single_shot import SingleShot
-from rcb_env.actions import ToolCall
-from rcb_env.episode import ModelSettings, Task, Turn, Usage
-from rcb_env.errors import UsageError
+from rcb_env import ModelSettings, Task, ToolCall, Turn, Usage, UsageError
 from rcb_env.mutation import mutants
 
 _CHARS_PER_TOKEN = 4

@@ -8,8 +8,7 @@ from typing import ClassVar
 
 from rcb_agents import prompts
 from rcb_agents.model import Conversation, Reply, open_model
-from rcb_env.actions import ToolCall
-from rcb_env.episode import NoAnswer, Task, Turn
+from rcb_env import NoAnswer, Task, ToolCall, Turn
 from rcb_env.extraction import extract
 
 
