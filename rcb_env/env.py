@@ -468,6 +468,13 @@ def _shared_grader(sandbox: str) -> Grader:
         return grader
 
 
+def register() -> None:
+    """What the entry point of the group ``gymnasium.envs`` names, for a Gymnasium that loads these.
+
+    There is nothing left to do: importing `rcb_env`, which this module does, has registered.
+    """
+
+
 # --- small things -----------------------------------------------------------------------------
 
 

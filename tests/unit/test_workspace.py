@@ -84,7 +84,7 @@ def test_files_are_listed_with_their_lines_and_the_region() -> None:
     assert listing.split("\n") == [
         "notes  (0 lines)",
         "src/extra.py  (1 line)",
-        "src/model.py  (13 lines, with the region: src/model.py lines 6-7)",
+        "src/model.py  (13 lines; the region to write is in it)",
     ]
     assert workspace(src__extra_py=b"x = 1\n").list_files("src/extra.py").startswith("src/extra")
 
