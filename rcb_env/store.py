@@ -31,7 +31,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -162,21 +162,22 @@ class JsonLines:
         except OSError as error:
             raise StoreError(f"cannot read {self.path}: {error.strerror}") from error
 
-    def at(self, offset: int) -> dict[str, Any]:
-        """The record at an offset from `placed`.
+    def at(self, offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
+        """The records at some offsets from `placed`.
 
         Raises:
-            StoreError: it cannot be read, or the file was changed.
+            StoreError: they cannot be read, or the file was changed.
         """
         try:
             with self.path.open("rb") as file:
-                file.seek(offset)
-                record = _object(file.readline())
+                for offset in offsets:
+                    file.seek(offset)
+                    record = _object(file.readline())
+                    if record is None:
+                        raise StoreError(f"{self.path} was changed while it was read: start again")
+                    yield record
         except OSError as error:
             raise StoreError(f"cannot read {self.path}: {error.strerror}") from error
-        if record is None:
-            raise StoreError(f"{self.path} was changed while it was read: start again")
-        return record
 
 
 class Trajectory:
@@ -379,8 +380,8 @@ class RunStore:
 
     def latest(self) -> Iterator[dict[str, Any]]:
         """The lines that count: the last one of every key, in the order they were stored."""
-        for offset in self.offsets().values():
-            yield self.at(offset)
+        offsets = self.offsets().values()
+        return self._episodes.at(offsets) if offsets else iter(())
 
     def offsets(self) -> dict[str, int]:
         """Where the line that counts is, by key, in the order they were stored; see `at`."""
@@ -392,7 +393,7 @@ class RunStore:
 
     def at(self, offset: int) -> dict[str, Any]:
         """The line at an offset, so that many of them need not be held in memory."""
-        return self._episodes.at(offset)
+        return next(self._episodes.at([offset]))
 
     def _placed(self) -> Iterator[tuple[int, dict[str, Any]]]:
         def note(problem: str) -> None:

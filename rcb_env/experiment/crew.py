@@ -77,7 +77,15 @@ class _Shared:
         default_factory=queue.SimpleQueue
     )
     """Finished episodes with whether they are tried again, errors, and None for a worker's end."""
-    stop: threading.Event = field(default_factory=threading.Event)
+    caught: list[int] = field(default_factory=list)
+    """Signals that came, the first one first."""
+    over: bool = False
+    """Set when the caller's thread no longer takes results."""
+
+    @property
+    def stopping(self) -> bool:
+        """Whether workers are to end; true from the instant a signal is handled."""
+        return self.over or bool(self.caught)
 
 
 def work(
@@ -142,13 +150,13 @@ def work(
         )
         for n in range(min(workers, len(todo)))
     ]
-    with _signals() as caught:
+    with _signals(shared.caught):
         try:
             tell(None)
             for thread in threads:
                 thread.start()
             running = len(threads)
-            while running and not caught:
+            while running and not shared.caught:
                 try:
                     event = shared.done.get(timeout=_POLL_S)
                 except queue.Empty:
@@ -164,22 +172,22 @@ def work(
                     tell(episode, retrying)
         finally:
             stopped_early = any(thread.is_alive() for thread in threads)
-            shared.stop.set()
+            shared.over = True
             if stopped_early:
                 grader.close()
             deadline = time.monotonic() + _GRACE_S
             for thread in threads:
                 if thread.ident is not None:
                     thread.join(max(0.0, deadline - time.monotonic()))
-        if caught:
+        if shared.caught:
             finished = sum(s != INFRA for s in _stored_states(store, jobs).values())
-            raise Interrupted(caught[0], store.folder, finished, len(jobs))
+            raise Interrupted(shared.caught[0], store.folder, finished, len(jobs))
 
 
 def _worker(shared: _Shared, make_play: Callable[[], Play], store: RunStore) -> None:
     try:
         play = make_play()
-        while not shared.stop.is_set():
+        while not shared.stopping:
             try:
                 job = shared.todo.get_nowait()
             except queue.Empty:
@@ -187,7 +195,7 @@ def _worker(shared: _Shared, make_play: Callable[[], Play], store: RunStore) -> 
             for attempt in range(1, ATTEMPTS + 1):
                 with store.trajectory(job.key) as trajectory:
                     episode = play(job, trajectory)
-                if shared.stop.is_set() and episode.status == INFRA:
+                if shared.stopping and episode.status == INFRA:
                     return  # the boxes were closed under it: what it says is about us
                 retrying = episode.status == INFRA and attempt < ATTEMPTS
                 store.append(job.key, episode.to_dict(), trajectory)
@@ -211,15 +219,14 @@ def _stored_states(store: RunStore, jobs: Sequence[Job]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _signals() -> Iterator[list[int]]:
+def _signals(caught: list[int]) -> Iterator[None]:
     """Collect SIGINT and SIGTERM instead of being interrupted anywhere.
 
     A second signal changes nothing: stopping is bounded already, and cutting it short would leave
     boxes behind. Only the main thread can do this; elsewhere the caller's handlers stay.
     """
-    caught: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield caught
+        yield
         return
 
     def catch(signum: int, _frame: FrameType | None) -> None:
@@ -227,7 +234,7 @@ def _signals() -> Iterator[list[int]]:
 
     before = {signum: signal.signal(signum, catch) for signum in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield caught
+        yield
     finally:
         for signum, handler in before.items():
             signal.signal(signum, handler)

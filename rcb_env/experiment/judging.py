@@ -169,7 +169,7 @@ class _File:
         self._offsets = offsets
 
     def episode(self, job: Job, grade: Callable[[str], Verdict]) -> Episode:
-        record = self._lines.at(self._offsets[job.challenge.id, job.sample])
+        record = next(self._lines.at([self._offsets[job.challenge.id, job.sample]]))
         started_at, began = now(), time.monotonic()
         found = Extracted(record["code"]) if "code" in record else _extracted(record, job.challenge)
         verdict = None if found.code is None else grade(found.code)

@@ -21,7 +21,7 @@ from typing import Any
 
 from rcb_env import sandbox as sandboxes
 from rcb_env.episode import Budgets, ModelSettings, agent_label, agent_settings, make_agent
-from rcb_env.errors import UsageError
+from rcb_env.errors import UsageError, unknown
 from rcb_env.papers import Challenge, Dataset, load_dataset
 from rcb_env.store import EpisodeKey, RunStore, digest
 
@@ -235,7 +235,11 @@ def open_run(config: RunConfig, folder: str | Path, *, resume: bool = False) -> 
         SandboxUnavailable: no sandbox works here.
         StoreError: the folder cannot be written or holds another run.
     """
+    from rcb_env.env import FEEDBACK_LEVELS  # here: grading alone needs no Gymnasium
+
     folder = Path(folder)
+    if config.feedback not in FEEDBACK_LEVELS:
+        raise unknown("feedback level", config.feedback, FEEDBACK_LEVELS, where="rcb run --help")
     dataset, pairs = planned(config)
     identity = config.identity(list(dict.fromkeys(challenge for challenge, _ in pairs)))
     sandboxes.make(config.sandbox)

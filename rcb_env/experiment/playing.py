@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 from rcb_env.episode import Episode, Task, make_agent, play_episode
 from rcb_env.errors import StoreError
@@ -10,6 +11,9 @@ from rcb_env.experiment import crew
 from rcb_env.experiment.plan import Job, RunConfig, jobs, planned
 from rcb_env.grading import Grader
 from rcb_env.store import RunStore, Trajectory
+
+if TYPE_CHECKING:
+    from rcb_env.env import Feedback
 
 
 def run_experiment(
@@ -47,7 +51,7 @@ def run_experiment(
                 env = ResearchCodeEnv(
                     job.challenge.id,
                     dataset=dataset,
-                    feedback=config.feedback,
+                    feedback=cast("Feedback", config.feedback),  # open_run has checked it
                     max_steps=config.max_steps,
                     max_test_runs=config.max_test_runs,
                     with_paper=config.with_paper,

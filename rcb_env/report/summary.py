@@ -19,6 +19,17 @@ from rcb_env.errors import StoreError
 from rcb_env.scoring import Outcome, Score, fill_missing, score
 from rcb_env.store import INFRA, RunStore
 
+_CAUSES = 10
+_ADDED_UP = (
+    "challenge",
+    "sample",
+    "status",
+    "steps",
+    "test_runs",
+    "wall_s",
+    "usage",
+    "end_reason",
+)
 TOKEN_FIELDS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "calls")
 
 
@@ -136,19 +147,22 @@ def summarize(store: RunStore, *, seed: int = 0) -> RunSummary:
     Raises:
         StoreError: the run has no plan, or holds episodes that are not in it.
     """
-    statuses: dict[tuple[str, int], str] = {}
-    totals, repeated = Totals(), Totals()
+    counting: dict[str, dict[str, Any]] = {}
     attempts: dict[str, int] = {}
+    repeated = Totals()
+    for line in store.lines():  # one pass, of which only a few fields stay in memory
+        key = line["key"]
+        attempts[key] = max(attempts.get(key, 0), int(line.get("attempt") or 1))
+        if key in counting:
+            repeated.add(counting[key])
+        counting[key] = _essence(line["episode"])
+    totals = Totals()
     causes: dict[str, None] = {}
-    for line in store.lines():
-        attempts[line["key"]] = max(attempts.get(line["key"], 0), int(line.get("attempt") or 1))
-        repeated.add(line["episode"])
-    for line in store.latest():
-        episode = line["episode"]
-        statuses[episode["challenge"], episode["sample"]] = episode["status"]
+    for episode in counting.values():
         totals.add(episode)
-        if episode["status"] == INFRA and len(causes) < 10:
-            causes[_cause(episode)] = None
+        if episode["status"] == INFRA and len(causes) < _CAUSES:
+            causes[episode["cause"]] = None
+    statuses = {(e["challenge"], e["sample"]): e["status"] for e in counting.values()}
     config = store.record.get("config", {})
     model = config.get("model") or ""
     try:
@@ -162,7 +176,7 @@ def summarize(store: RunStore, *, seed: int = 0) -> RunSummary:
         record=store.record,
         score=result,
         totals=totals,
-        repeated=_minus(repeated, totals),
+        repeated=repeated,
         retried_episodes=sum(count > 1 for count in attempts.values()),
         infra_causes=tuple(causes),
         problems=tuple(store.problems),
@@ -191,22 +205,16 @@ def plan_of(store: RunStore) -> tuple[Outcome, ...]:
         raise StoreError(f"{store.folder / 'run.json'}: the plan is damaged: {error}") from error
 
 
+def _essence(episode: Mapping[str, Any]) -> dict[str, Any]:
+    """What adding up needs of an episode; texts and test results are left on the disk."""
+    return {
+        **{name: episode.get(name) for name in _ADDED_UP},
+        "verdict": {"error_class": (episode.get("verdict") or {}).get("error_class")},
+        "cause": _cause(episode) if episode.get("status") == INFRA else "",
+    }
+
+
 def _cause(episode: Mapping[str, Any]) -> str:
     verdict = episode.get("verdict") or {}
     text = str(episode.get("error") or verdict.get("message") or "no cause recorded")
     return text.splitlines()[0][:200] if text.strip() else "no cause recorded"
-
-
-def _minus(every: Totals, counting: Totals) -> Totals:
-    return Totals(
-        episodes=every.episodes - counting.episodes,
-        steps=every.steps - counting.steps,
-        test_runs=every.test_runs - counting.test_runs,
-        wall_s=max(0.0, every.wall_s - counting.wall_s),
-        tokens=Counter({name: every.tokens[name] - counting.tokens[name] for name in TOKEN_FIELDS}),
-        cost_usd=max(0.0, every.cost_usd - counting.cost_usd),
-        cost_known=every.cost_known,
-        estimated=every.estimated,
-        end_reasons=every.end_reasons - counting.end_reasons,
-        error_classes=every.error_classes - counting.error_classes,
-    )

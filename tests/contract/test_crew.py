@@ -154,7 +154,7 @@ def test_a_folder_that_vanishes_stops_the_run_in_one_line(
 
     with new_store(tmp_path / "run", dataset, planned) as store:
         with pytest.raises(StoreError, match=r"cannot write .*episodes.jsonl") as raised:
-            run(planned, play, store, grader)
+            run(planned, play, store, grader, workers=1)
         assert "\n" not in str(raised.value)
 
 

@@ -107,6 +107,7 @@ def start(root: Path) -> Start:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,  # a group of its own, so that Ctrl-C can be sent to all of it
         )
 
     return start
@@ -123,6 +124,8 @@ def finish(process: subprocess.Popen[str], code: int = 0) -> dict[str, Any]:
 def run_arguments(root: Path, out: Path, *, delay_s: float = 0.0) -> list[object]:
     agent = f"agents_for_tests:Slow:delay_s={delay_s}"
     arguments = ["run", "--agent", agent, "--dataset", root, "--samples", 4, "--workers", 2]
+    # Its boxes are children of the run, so what is left behind can be seen without an engine.
+    arguments += ["--sandbox", "bubblewrap"]
     return [*arguments, "--out", out, "--json"]
 
 
@@ -252,16 +255,21 @@ def test_after_kill_9_and_resume_nothing_is_lost_and_nothing_runs_twice(
 def test_a_signal_ends_a_run_in_seconds_and_leaves_no_process_behind(
     root: Path, tmp_path: Path, start: Start, signum: int, code: int
 ) -> None:
-    """Case C026 for the boxes of a run: twice the signal, as an impatient user sends it."""
+    """Case C026 for the boxes of a run: the signal twice, as an impatient user sends it.
+
+    Ctrl-C reaches every process of the terminal's group, so boxes may end before the run knows
+    why; that must not be stored as a failure of infrastructure.
+    """
     out = tmp_path / "run"
     process = start(*run_arguments(root, out, delay_s=0.3))
     wait_for(lambda: len(stored(out)) >= 2, process)
     boxes = descendants(process.pid)
     assert boxes
     began = time.monotonic()
-    process.send_signal(signum)
+    send = os.killpg if signum == signal.SIGINT else os.kill
+    send(process.pid, signum)
     time.sleep(0.1)
-    process.send_signal(signum)
+    send(process.pid, signum)
     result = finish(process, code)
     assert time.monotonic() - began < 10
     assert not alive(boxes)
@@ -316,7 +324,7 @@ def test_completions_from_a_file_make_a_run_like_any_other(
     ]
     file = tmp_path / "completions.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    arguments = ["grade", file, "--dataset", root, "--json", "--out"]
+    arguments = ["grade", file, "--dataset", root, "--sandbox", "bubblewrap", "--json", "--out"]
     result = finish(start(*arguments, tmp_path / "run"))
     assert result["planned"] == 4
     states = {state: count for state, count in result["states"].items() if count}
@@ -358,6 +366,10 @@ def test_a_bad_line_is_named_before_anything_is_graded(
 def test_a_stored_run_can_be_judged_again(
     tmp_path: Path, start: Start, uninterrupted: Path
 ) -> None:
-    result = finish(start("grade", uninterrupted, "--out", tmp_path / "again", "--json"))
+    result = finish(
+        start(
+            "grade", uninterrupted, "--sandbox", "bubblewrap", "--json", "--out", tmp_path / "again"
+        )
+    )
     assert result["planned"] == 12
     assert totals(tmp_path / "again") == totals(uninterrupted)
