@@ -75,17 +75,22 @@ def print_tables(summaries: Sequence[RunSummary], *, brief: bool, to_stderr: boo
 @click.argument("challenge", required=False)
 @click.option("--sample", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--longest", is_flag=True, help="Choose the episode with the most steps.")
-@click.option("--head", type=click.IntRange(min=1), help="Print only this many lines.")
+@click.option("--max-chars", type=click.IntRange(min=1), help="Cut longer texts, and say so.")
 @options.as_json
 def trajectory(
-    run: str, challenge: str | None, sample: int, longest: bool, head: int | None, as_json: bool
+    run: str,
+    challenge: str | None,
+    sample: int,
+    longest: bool,
+    max_chars: int | None,
+    as_json: bool,
 ) -> None:
     """Print an episode of a run step by step, as Markdown; without CHALLENGE, list the episodes.
 
     With --json: the records as they are stored, or one object for each episode, one a line.
     """
-    from rcb_env.report.trajectory import read_trajectory
-    from rcb_env.store import RunStore
+    from rcb_env.report.trajectory import read_trajectory, render
+    from rcb_env.store import JsonLines, RunStore
 
     store = RunStore.open(run)
     if challenge is None and not longest:
@@ -97,11 +102,9 @@ def trajectory(
         click.echo(path.read_text("utf-8"), nl=False)
         return
     text = read_trajectory(path)
-    lines = text.splitlines()
-    click.echo(f"{path}\n")
-    click.echo("\n".join(lines[:head]))
-    if head is not None and len(lines) > head:
-        click.echo(f"\n[{len(lines) - head} more lines]")
+    if max_chars is not None:
+        text = render(JsonLines(path).read(lambda _problem: None), max_chars=max_chars)
+    click.echo(f"{path}\n\n{text}", nl=False)
 
 
 def _list_episodes(store: RunStore, as_json: bool) -> None:

@@ -89,7 +89,7 @@ def test_importing_loads_nothing_heavy(module: str) -> None:
 
 
 def test_the_command_line_answers_before_it_loads_what_commands_need() -> None:
-    heavy = (*_HEAVY, "numpy", "gymnasium", "pydantic", "yaml", "rich")
+    heavy = (*_HEAVY, "pydantic", "yaml", "rich")
     script = f"import sys, rcb_env.cli; print(*sorted(set({heavy!r}) & set(sys.modules)))"
     assert _python("-c", script).stdout.split() == []
 
