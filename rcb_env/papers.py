@@ -452,7 +452,7 @@ def _load_public(root: Path, entry: _PublicPaper, index: Document, number: int) 
             context=context,
             files={path: on_disk[path] for path in shown},
             tests={path: data for path, data in useful.items() if path not in shown},
-            image="cpu",
+            image="public",
             preload=third_party((_PAPER2CODE_TEST,), useful),
             time_limit_s=_PAPER2CODE_TIME_LIMIT_S,
             memory_limit_mb=_PAPER2CODE_MEMORY_LIMIT_MB,

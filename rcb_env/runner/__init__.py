@@ -4,6 +4,7 @@
     zygote.py    processes that have imported the heavy packages once; every test run is a fork of one
     confine.py   what a process does to itself: limits, and not being readable by its siblings
     case_run.py  what a test run executes: cases on one side, the judge's comparison on the other
+    suite_run.py what a test run of a public folder executes: its unittest suite
     wire.py      length-prefixed messages, used by both ends of the stream
 
 The host sends the sources of these modules over the stream when a box starts (`sandbox/box.py`), so an image needs only

@@ -33,16 +33,24 @@ _CHUNK = 1 << 16
 
 
 class Capture:
-    """The head and the tail of a stream that may be endless, in bounded memory."""
+    """The head and the tail of a stream that may be endless, in bounded memory, and which words it held."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, words: list[str]) -> None:
         self._half = limit // 2
         self._head = bytearray()
         self._tail = bytearray()
+        self._end = b""  # what a word that continues in the next chunk may have begun with
+        self._words = [word.encode() for word in words]
         self.total = 0
+        self.seen: set[str] = set()
 
     def feed(self, data: bytes) -> None:
+        """Take the next chunk of the stream."""
         self.total += len(data)
+        if self._words:
+            text = self._end + data
+            self.seen |= {word.decode() for word in self._words if word in text}
+            self._end = text[-max(map(len, self._words)) :]
         room = self._half - len(self._head)
         if room > 0:
             self._head += data[:room]
@@ -52,6 +60,7 @@ class Capture:
             del self._tail[: -self._half]
 
     def content(self) -> bytes:
+        """What is kept of the stream, with a mark where something was left out."""
         left_out = self.total - len(self._head) - len(self._tail)
         mark = f"\n[… {left_out} bytes left out …]\n".encode() if left_out else b""
         return bytes(self._head) + mark + bytes(self._tail)
@@ -150,13 +159,15 @@ class Runner:
         for _, write in pipes:
             os.close(write)
         pid = zygote.receive(channel)[0].get("pid", 0)
-        run = _Watch(self, pid, channel, [read for read, _ in pipes], limits, started)
+        reading = [read for read, _ in pipes]
+        run = _Watch(self, pid, channel, reading, limits, header["words"], started)
         ended = run.until_the_end() if pid else "zygote"
         if ended == "exit" and _out_of_memory_kills() > kills_before:
             ended = "memory"
         clean = self._clean_up() and ended != "zygote"
         run.drain()
-        answer = {"ended": ended, "clean": clean, "wall_s": run.wall_s, **run.status}
+        seen = sorted(run.stdout.seen | run.stderr.seen)
+        answer = {"ended": ended, "clean": clean, "wall_s": run.wall_s, "seen": seen, **run.status}
         captured = [capture.content() for capture in (run.stdout, run.stderr)]
         return answer, [bytes(run.result), *captured]
 
@@ -205,13 +216,14 @@ class _Watch:
         channel: socket.socket,
         pipes: list[int],
         limits: dict[str, Any],
+        words: list[str],
         started: float,
     ) -> None:
         self._runner, self._pid, self._channel, self._limits = runner, pid, channel, limits
         self._started = started
         self.result = bytearray()
-        self.stdout = Capture(limits["output_bytes"])
-        self.stderr = Capture(limits["output_bytes"])
+        self.stdout = Capture(limits["output_bytes"], words)
+        self.stderr = Capture(limits["output_bytes"], words)
         self._open = dict(zip(pipes, (None, self.stdout, self.stderr), strict=True))
         self.status: dict[str, Any] = {"status": None, "cpu_s": 0.0, "max_rss_bytes": 0}
         self.wall_s = 0.0

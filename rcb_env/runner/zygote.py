@@ -114,8 +114,7 @@ def _test_run(channel: socket.socket, message: dict[str, Any], descriptors: list
             sys.modules["torch"].set_num_threads(int(os.environ["RCB_THREADS"]))
         module, _, function = message["entry"].partition(":")
         with open(result_fd, "wb") as result:
-            getattr(importlib.import_module(module), function)(argument, result)
-        code = 0
+            code = getattr(importlib.import_module(module), function)(argument, result) or 0
     except BaseException:
         traceback.print_exc()
     finally:

@@ -33,6 +33,7 @@ _SERVED = (
     "runner.zygote",
     "runner.main",
     "runner.case_run",
+    "runner.suite_run",
 )
 
 # The first thing a box's Python executes: it reads the runner's modules from the stream and serves them from memory.
@@ -80,6 +81,7 @@ class RunResult:
     result: bytes
     stdout: str
     stderr: str
+    words: tuple[str, ...]  # those of the words to look for that it printed
     wall_s: float
     cpu_s: float
     max_rss_bytes: int
@@ -175,9 +177,24 @@ class Box:
         return True
 
     def run(
-        self, zygote: str, entry: str, argument: bytes, files: Mapping[str, bytes], limits: Limits
+        self,
+        zygote: str,
+        entry: str,
+        argument: bytes,
+        files: Mapping[str, bytes],
+        limits: Limits,
+        *,
+        words: Sequence[str] = (),
     ) -> RunResult:
         """Run ``module:function`` in a fork of a zygote, in a fresh folder that holds `files`.
+
+        Args:
+            zygote: the name of a zygote this box has.
+            entry: the function; it gets the argument and a binary stream for its result.
+            argument: what the function gets.
+            files: contents by path, relative to the folder.
+            limits: what the run may use.
+            words: words to look for in all it prints, also in what is not kept.
 
         Raises:
             BoxDied: the box is gone or does not answer; nothing is known about the run.
@@ -189,21 +206,22 @@ class Box:
             "entry": entry,
             "limits": asdict(limits),
             "paths": list(files),
+            "words": list(words),
         }
         answer, blobs = self._ask(request, [argument, *files.values()], limits.wall_s + GRACE_S)
         try:
             status = answer["status"]
-            exit_code = None if status is None else _exit_code(int(status))
             result, stdout, stderr = blobs
+            self.clean = answer["clean"] is True
             if answer["ended"] == "zygote":
                 raise self._dead("lost the process its test runs are forked from")
-            self.clean = answer["clean"] is True
             return RunResult(
                 ended=answer["ended"],
-                exit_code=exit_code,
+                exit_code=None if status is None else _exit_code(int(status)),
                 result=result,
                 stdout=stdout.decode("utf-8", "replace"),
                 stderr=stderr.decode("utf-8", "replace"),
+                words=tuple(answer["seen"]),
                 wall_s=float(answer["wall_s"]),
                 cpu_s=float(answer["cpu_s"]),
                 max_rss_bytes=int(answer["max_rss_bytes"]),

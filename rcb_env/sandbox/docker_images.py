@@ -42,6 +42,8 @@ def tag(image: str) -> str:
     digest = hashlib.sha256()
     for name in (images.LOCK_FILE, "Dockerfile"):
         digest.update((folder / name).read_bytes())
+    for path in sorted((folder / images.STAND_INS).rglob("*.py")):
+        digest.update(path.read_bytes())
     return f"{REPOSITORY}/{image}:{digest.hexdigest()[:12]}"
 
 
@@ -135,4 +137,5 @@ def _collect(image: str, version: str, target: Path, tell: Callable[[str], None]
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
         why = (errors or done.stderr.splitlines() or ["pip failed"])[0].removeprefix("ERROR: ")
         raise SandboxUnavailable(f"the packages of image {image!r} cannot be collected: {why}")
+    images.copy_stand_ins(image, target)
     images.let_everybody_read(target)

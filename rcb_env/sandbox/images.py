@@ -27,6 +27,7 @@ from pathlib import Path
 from rcb_env.errors import SandboxUnavailable, unknown
 
 LOCK_FILE = "requirements.lock"
+STAND_INS = "stand-ins"  # packages of ours in place of ones that suites import but never call
 _COMPLETE = (
     "rcb-complete"  # written last: an environment without it is the rest of an interrupted build
 )
@@ -43,7 +44,7 @@ class BoxPython:
         executable: the environment's Python; a link to the one it was made with.
         prefix: the environment's folder, packages in ``lib/python3.X/site-packages``.
         base_prefix: the installation the environment was made with; it holds the standard library.
-        digest: SHA-256 of the image's lock file, recorded with every run.
+        digest: SHA-256 of the image's lock file and stand-ins, recorded with every run.
     """
 
     executable: Path
@@ -113,6 +114,8 @@ def _place(image: str) -> tuple[BoxPython, Path]:
         raise unknown("image", image, names())
     lock_file = folder() / image / LOCK_FILE
     content = lock_file.read_bytes()
+    for path in sorted((folder() / image / STAND_INS).rglob("*.py")):
+        content += path.read_bytes()
     base_prefix = Path(sys.base_prefix)
     # Two installations of one version have equal names but not equal standard libraries.
     installation = f"{sys.version} {base_prefix}".encode()
@@ -144,8 +147,10 @@ def _build(image: str, box: BoxPython, lock_file: Path, tell: Progress, held: in
         shutil.rmtree(box.prefix)
     tell(f"making the Python environment of image {image!r} (once)")
     _run([sys.executable, "-I", "-m", "venv", str(box.prefix)], image, tell, held)
-    install = ("-I", "-m", "pip", "install", "--no-input", "--progress-bar", "off")
+    # The lock is complete; resolving again would bring in what the stand-ins stand in for.
+    install = ("-I", "-m", "pip", "install", "--no-deps", "--no-input", "--progress-bar", "off")
     _run([str(box.executable), *install, "-r", str(lock_file)], image, tell, held)
+    copy_stand_ins(image, next(box.prefix.glob("lib/python3*/site-packages")))
     let_everybody_read(box.prefix)
     (box.prefix / _COMPLETE).touch()
     tell(f"the environment of image {image!r} is ready")
@@ -186,6 +191,14 @@ def _run(command: list[str], image: str, tell: Progress, held: int) -> None:
             f"the packages of image {image!r} cannot be installed: {why}"
             " (pip's own settings say where it looks; `rcb doctor` tries again)"
         )
+
+
+def copy_stand_ins(image: str, packages: Path) -> None:
+    """Put an image's stand-in packages, if it has any, beside the packages that pip installed."""
+    source = folder() / image / STAND_INS
+    if source.is_dir():
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(source, packages, ignore=ignore, dirs_exist_ok=True)
 
 
 def let_everybody_read(folder: Path) -> None:

@@ -1,0 +1,1 @@
+"""Stands in for meltingpot, which advantage-alignment imports and its suite never calls."""
