@@ -78,9 +78,10 @@ class Grader:
                 candidate's doing is a verdict with status infra_error.
         """
         started = time.monotonic()
-        if count_code_lines(code.split("\n")) == 0:
+        native = challenge.paper.layout == "native"
+        if native and count_code_lines(code.split("\n")) == 0:
             return Verdict("no_change", message="the region holds no code")
-        mode = self._isolated if challenge.paper.layout == "native" else self._guarded
+        mode = self._isolated if native else self._guarded
         try:
             verdict = mode.grade(challenge, code, "final" if final else "feedback")
         except BoxDied as error:

@@ -1,19 +1,356 @@
-"""Guarded grading (under construction)."""
+"""Guarded grading, for the public benchmark's folders: their suites import candidate and reference into one process.
+
+The suite runs on the candidate in a box the agent never touches. A candidate passes when every test that passes on the
+reference was reported as passed, once, by the object that ran it, and the process ended by itself. Since hostile code in
+that process can patch a comparison, forge a report or call the reference, a suite that passes runs once more with a
+**canary**: a fault put into hidden code (the reference module, where there is one, else the suite), chosen because the
+suite reports it as failures when the real solution stands in the region. A candidate whose suite does not report them
+has disabled the suite, or takes its answers from the reference: `tampered`.
+
+Canaries are searched for on first use and kept by content. Where none is found the verdict says so in a note.
+Not covered: code that computes the right answer in a way that also recognises the canary. The suites give feedback and
+the final score the same inputs, so values seen during an episode could be hard-coded; isolated grading has no such hole.
+"""
 
 from __future__ import annotations
 
-from rcb_env.errors import UsageError
-from rcb_env.papers import Challenge
+import ast
+import hashlib
+import itertools
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rcb_env.errors import BoxDied
+from rcb_env.isolated import ended_its_box, how_it_ended, is_error, limits, messages
+from rcb_env.mutation import mutants
+from rcb_env.papers import SUITE, Challenge, Paper
+from rcb_env.runner import wire
+from rcb_env.sandbox.box import RunResult
 from rcb_env.sandbox.fleet import Fleet
-from rcb_env.verdict import Purpose, Verdict
+from rcb_env.verdict import (
+    OUT_OF_MEMORY,
+    CaseResult,
+    Outcome,
+    Purpose,
+    Status,
+    Verdict,
+    error_class,
+    is_out_of_memory,
+)
+
+_RUN = "rcb_env.runner.suite_run:run"
+_OFFICIAL_WORDS = ("Error:", "Exception:", "Traceback", "failed")
+_TRIES = 60  # faults that are tried before a region counts as having no canary
+_TRY_FOR_S = 60.0  # and for how long
+_ENOUGH = 3  # canaries kept for a region; which one a candidate meets depends on its code
+
+
+@dataclass(frozen=True)
+class _Report:
+    """What one run of a suite said: outcome and error by test, and whether it came to its end."""
+
+    outcomes: Mapping[str, str]
+    errors: Mapping[str, Mapping[str, Any] | None]
+    doubled: bool  # a test was reported twice
+    done: bool
+    imports: tuple[str, ...]
+
+    def failures(self) -> frozenset[str]:
+        """The tests that failed by an assertion."""
+        return frozenset(test for test, outcome in self.outcomes.items() if outcome == "failed")
+
+
+@dataclass(frozen=True)
+class _Canary:
+    """Hidden modules with a fault, and the tests that fail because of it on the real solution."""
+
+    hidden: Mapping[str, bytes]
+    caught_by: frozenset[str]
+    place: str
 
 
 class GuardedGrading:
-    """Grades regions of papers in the public benchmark's layout."""
+    """Grades regions of papers in the public benchmark's layout. Thread-safe."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
+        self._lock = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
+        self._baselines: dict[str, _Report] = {}
+        self._canaries: dict[str, tuple[_Canary, ...]] = {}
 
     def grade(self, challenge: Challenge, code: str, purpose: Purpose) -> Verdict:
-        """Not there yet."""
-        raise UsageError(f"{challenge.id}: papers in this layout cannot be graded yet")
+        """The verdict on the text of a region; `purpose` changes nothing, the suites have one set of inputs.
+
+        Raises:
+            BoxDied: no box works.
+        """
+        del purpose
+        paper = challenge.paper
+        baseline = self._baseline(challenge)
+        if trouble := _trouble_with_reference(baseline):
+            message = (
+                f"{paper.id} is not available here, its suite fails on the reference: {trouble}"
+            )
+            return Verdict("infra_error", message=message)
+        tree = {**challenge.tree(code), **_data(paper)}
+        hidden = _hidden(paper)
+        run = self._run_candidate(paper, tree, hidden)
+        if isinstance(run, BoxDied):
+            return ended_its_box(run)
+        expected = frozenset(t for t, o in baseline.outcomes.items() if o == "passed")
+        verdict = _verdict(run, _report(run.result), expected)
+        if not verdict.passed:
+            return verdict
+        return self._with_canary(challenge, code, tree, verdict)
+
+    def _with_canary(
+        self, challenge: Challenge, code: str, tree: Mapping[str, bytes], verdict: Verdict
+    ) -> Verdict:
+        canaries = self._canaries_of(challenge)
+        if not canaries:
+            note = "no canary: no fault in hidden code makes this suite fail"
+            return replace(verdict, notes=(*verdict.notes, note))
+        pick = int.from_bytes(hashlib.sha256(code.encode("utf-8", "replace")).digest()[:4], "big")
+        canary = canaries[pick % len(canaries)]
+        run = self._run_candidate(challenge.paper, tree, canary.hidden)
+        if isinstance(run, BoxDied):
+            return ended_its_box(run)
+        outcomes = _report(run.result).outcomes
+        silent = sorted(test for test in canary.caught_by if outcomes.get(test) == "passed")
+        if not silent:
+            return verdict
+        message = f"the suite reports no failure for a known fault in {canary.place}: {silent[0]}"
+        return replace(verdict, status="tampered", message=message, notes=(message,))
+
+    def _baseline(self, challenge: Challenge) -> _Report:
+        """How the suite goes on the real solution."""
+        paper = challenge.paper
+        with self._only_one(f"baseline {paper.content_hash}") as key:
+            if key not in self._baselines:
+                report = self._reference_run(challenge, _hidden(paper))
+                self._fleet.learn_imports(paper.id, report.imports)
+                self._baselines[key] = report
+            return self._baselines[key]
+
+    def _canaries_of(self, challenge: Challenge) -> tuple[_Canary, ...]:
+        with self._only_one(f"canaries {challenge.content_hash}") as key:
+            if key not in self._canaries:
+                found: list[_Canary] = []
+                stop = time.monotonic() + _TRY_FOR_S
+                for place, hidden in itertools.islice(_faults(challenge), _TRIES):
+                    caught = self._reference_run(challenge, hidden).failures()
+                    if caught:
+                        found.append(_Canary(hidden, caught, place))
+                    if len(found) == _ENOUGH or time.monotonic() > stop:
+                        break
+                self._canaries[key] = tuple(found)
+            return self._canaries[key]
+
+    def _only_one(self, key: str) -> _Exclusive:
+        with self._lock:
+            return _Exclusive(self._locks.setdefault(key, threading.Lock()), key)
+
+    def _reference_run(self, challenge: Challenge, hidden: Mapping[str, bytes]) -> _Report:
+        paper = challenge.paper
+        tree = {**challenge.tree(), **_data(paper)}
+        argument = _argument(hidden, hide=False)
+        run = self._fleet.run_trusted(
+            paper.image, paper.id, _RUN, argument, tree, limits(paper, 2.0)
+        )
+        return _report(run.result, trusted=True)
+
+    def _run_candidate(
+        self, paper: Paper, tree: Mapping[str, bytes], hidden: Mapping[str, bytes]
+    ) -> RunResult | BoxDied:
+        return self._fleet.run_candidate(
+            paper.image,
+            paper.id,
+            _RUN,
+            _argument(hidden, hide=True),
+            tree,
+            limits(paper),
+            words=_OFFICIAL_WORDS,
+        )
+
+
+class _Exclusive:
+    """A lock held while something is made once; yields the key it is made for."""
+
+    def __init__(self, lock: threading.Lock, key: str) -> None:
+        self._held, self._key = lock, key
+
+    def __enter__(self) -> str:
+        self._held.acquire()
+        return self._key
+
+    def __exit__(self, *_: object) -> None:
+        self._held.release()
+
+
+def _hidden(paper: Paper) -> dict[str, bytes]:
+    return {path: data for path, data in paper.tests.items() if path.endswith(".py")}
+
+
+def _data(paper: Paper) -> dict[str, bytes]:
+    return {path: data for path, data in paper.tests.items() if not path.endswith(".py")}
+
+
+def _argument(hidden: Mapping[str, bytes], *, hide: bool) -> bytes:
+    header = {"suite": SUITE, "paths": list(hidden), "hide": hide}
+    return wire.pack(header, list(hidden.values()))
+
+
+def _report(data: bytes, *, trusted: bool = False) -> _Report:
+    outcomes: dict[str, str] = {}
+    errors: dict[str, Mapping[str, Any] | None] = {}
+    doubled = done = False
+    imports: tuple[str, ...] = ()
+    for header, _ in messages(data):
+        if header.get("done") is True:
+            done = True
+            imports = tuple(header["imports"]) if trusted else ()
+            continue
+        test, outcome, error = header.get("test"), header.get("outcome"), header.get("error")
+        if not isinstance(test, str) or outcome not in ("passed", "failed", "error", "skipped"):
+            continue
+        doubled = doubled or test in outcomes
+        outcomes[test] = outcome
+        errors[test] = error if isinstance(error, dict) and is_error(error) else None
+    return _Report(outcomes, errors, doubled, done, imports)
+
+
+def _trouble_with_reference(report: _Report) -> str:
+    for test, error in report.errors.items():
+        if report.outcomes[test] in ("failed", "error"):
+            told = f"{error['type']}: {error['message']}" if error else report.outcomes[test]
+            return f"{test or SUITE}: {told}".split("\n")[0][:300]
+    if not report.done:
+        return "it does not come to its end"
+    return "" if "passed" in report.outcomes.values() else "it holds no test"
+
+
+def _verdict(run: RunResult, report: _Report, expected: frozenset[str]) -> Verdict:
+    results = tuple(_case_result(test, report) for test in sorted(expected))
+    errors = [error for error in report.errors.values() if error is not None]
+    first = next((result for result in results if result.outcome != "passed"), None)
+    message = "" if first is None else f"{first.case}: {first.message}"
+    if "" in report.errors and errors:
+        message = f"{errors[0]['type']}: {errors[0]['message']}"
+    status: Status = "failed"
+    kind: str | None = None
+    notes: tuple[str, ...] = ()
+    if run.ended == "timeout":
+        status, message = "timeout", f"the tests did not end within {run.wall_s:.0f} s"
+    elif run.ended == "memory" or any(map(is_out_of_memory, errors)):
+        status, message = "out_of_memory", OUT_OF_MEMORY
+    elif not report.done:
+        kind = "other"
+        message = f"the tests did not complete: their process ended with {how_it_ended(run)}"
+    elif report.doubled or not frozenset(report.outcomes) <= expected | {""}:
+        status, message = "tampered", "tests were reported twice, or tests that do not exist"
+        notes = (message,)
+    elif first is None and run.ended == "exit" and run.exit_code == 0:
+        status = "passed"
+    else:
+        failed = "failed" in report.outcomes.values()
+        kind = "logic" if failed or not errors else error_class(list(errors[0]["kinds"]))
+    return Verdict(
+        status,
+        cases=results,
+        error_class=kind,
+        message=message.split("\n")[0],
+        notes=notes,
+        stdout=run.stdout,
+        stderr=run.stderr,
+        timings={"run_s": run.wall_s},
+        official_pass=run.ended == "exit" and run.exit_code == 0 and not run.words,
+    )
+
+
+def _case_result(test: str, report: _Report) -> CaseResult:
+    outcomes: dict[str, Outcome] = {"passed": "passed", "failed": "failed", "error": "error"}
+    outcome = outcomes.get(report.outcomes.get(test, ""), "not_run")
+    error = report.errors.get(test)
+    if error is None:
+        told = "" if outcome == "passed" else "the suite did not report it as passed"
+        return CaseResult(test, 0, outcome, told)
+    where = "".join(f"\n  {frame}" for frame in error["frames"])
+    return CaseResult(test, 0, outcome, f"{error['type']}: {error['message']}{where}")
+
+
+def _faults(challenge: Challenge) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Hidden modules with one fault, the most telling first.
+
+    First in the reference's own version of the region, then in the functions of that name, then in the suite.
+    """
+    hidden = _hidden(challenge.paper)
+    region = [line.strip() for line in challenge.reference.split("\n") if _is_code(line)]
+    function = _enclosing_function(challenge)
+    tiers: list[list[tuple[str, int, int]]] = [[], [], []]
+    for path, data in hidden.items():
+        if path == SUITE:
+            tiers[2] += [(path, *span) for span in _functions(data, "test")]
+            continue
+        lines = data.decode("utf-8", "surrogateescape").split("\n")
+        tiers[0] += [(path, *span) for span in _same_code(lines, region)]
+        if function:
+            tiers[1] += [(path, *span) for span in _functions(data, function)]
+    seed = int(challenge.content_hash[:8], 16)
+    for (
+        spans
+    ) in tiers:  # within a tier one fault from each span in turn, since they test different things
+        turns = [_faults_in(hidden, *span, seed) for span in spans]
+        yield from (fault for turn in itertools.zip_longest(*turns) for fault in turn if fault)
+
+
+def _faults_in(
+    hidden: Mapping[str, bytes], path: str, start: int, end: int, seed: int
+) -> Iterator[tuple[str, dict[str, bytes]]]:
+    lines = hidden[path].decode("utf-8", "surrogateescape").split("\n")
+    block = "\n".join(lines[start:end]) + "\n"
+    for mutant in mutants(block, limit=20, seed=seed):
+        changed = [*lines[:start], mutant.code.rstrip("\n"), *lines[end:]]
+        data = "\n".join(changed).encode("utf-8", "surrogateescape")
+        yield f"{path}:{start + mutant.line}", {**hidden, path: data}
+
+
+def _is_code(line: str) -> bool:
+    return bool(line.strip()) and not line.strip().startswith("#")
+
+
+def _same_code(lines: list[str], wanted: list[str]) -> Iterator[tuple[int, int]]:
+    """Where the code lines `wanted` stand one after the other, blank lines and comments apart."""
+    code = [(number, line.strip()) for number, line in enumerate(lines) if _is_code(line)]
+    for first in range(len(code) - len(wanted) + 1):
+        if [line for _, line in code[first : first + len(wanted)]] == wanted:
+            yield code[first][0], code[first + len(wanted) - 1][0] + 1
+
+
+def _enclosing_function(challenge: Challenge) -> str:
+    """The name of the innermost function around the region, or of the first one in it, or ""."""
+    text = challenge.masked().fill(challenge.reference)
+    first = challenge.masked().before.count("\n") + 1
+    last = first + challenge.reference.count("\n")
+    found = ""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            around = node.lineno <= first and (node.end_lineno or 0) >= last
+            inside = first <= node.lineno <= last
+            if around or (inside and not found):
+                found = node.name
+    return found
+
+
+def _functions(data: bytes, prefix: str) -> Iterator[tuple[int, int]]:
+    """The bodies of the functions whose names begin with `prefix`, as line ranges."""
+    try:
+        module = ast.parse(data)
+    except SyntaxError:
+        return
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith(prefix):
+            yield node.body[0].lineno - 1, node.body[-1].end_lineno or node.body[-1].lineno

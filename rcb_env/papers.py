@@ -35,7 +35,7 @@ Layout = Literal["native", "paper2code"]
 # The public runner's limit for one test run, and a memory limit all its suites fit in.
 _PAPER2CODE_TIME_LIMIT_S = 60.0
 _PAPER2CODE_MEMORY_LIMIT_MB = 4096
-_PAPER2CODE_TEST = "paper2code_test.py"
+SUITE = "paper2code_test.py"  # the test script of every folder of the public layout
 _PAPER2CODE_TEXTS = ("paper2code_paper.tex", "paper2code_paper.md")
 # Files of a public folder that no test reads.
 _NEVER_READ = re.compile(
@@ -416,8 +416,8 @@ def _load_public(root: Path, entry: _PublicPaper, index: Document, number: int) 
         (number, "annotated_file_paths"),
         (number, "context_file_paths"),
     )
-    if _PAPER2CODE_TEST not in on_disk:
-        raise PaperError("is missing; it holds the tests", path=str(root / _PAPER2CODE_TEST))
+    if SUITE not in on_disk:
+        raise PaperError("is missing; it holds the tests", path=str(root / SUITE))
     text = next((on_disk[name] for name in _PAPER2CODE_TEXTS if name in on_disk), None)
     if text is None:
         raise PaperError(
@@ -426,7 +426,7 @@ def _load_public(root: Path, entry: _PublicPaper, index: Document, number: int) 
     useful = {path: data for path, data in on_disk.items() if not _NEVER_READ.search(path)}
     # Modules the shown code imports run in the candidate's process anyway. Modules only the tests
     # import (references above all) stay hidden.
-    needed = reachable((*annotated, *context), useful) - {_PAPER2CODE_TEST}
+    needed = reachable((*annotated, *context), useful) - {SUITE}
     shown = [*annotated, *context, *sorted(needed.difference(annotated, context))]
     dates = {
         "v1": entry.arxiv_v1_date,
@@ -453,7 +453,7 @@ def _load_public(root: Path, entry: _PublicPaper, index: Document, number: int) 
             files={path: on_disk[path] for path in shown},
             tests={path: data for path, data in useful.items() if path not in shown},
             image="public",
-            preload=third_party((_PAPER2CODE_TEST,), useful),
+            preload=third_party((SUITE,), useful),
             time_limit_s=_PAPER2CODE_TIME_LIMIT_S,
             memory_limit_mb=_PAPER2CODE_MEMORY_LIMIT_MB,
             code_url=entry.github_url or "",

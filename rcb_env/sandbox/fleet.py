@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from rcb_env.errors import BoxDied, SandboxUnavailable
@@ -86,6 +86,8 @@ class Fleet:
         argument: bytes,
         files: Mapping[str, bytes],
         limits: Limits,
+        *,
+        words: Sequence[str] = (),
     ) -> RunResult | BoxDied:
         """Run a candidate's code; a `BoxDied` that is returned is the candidate's own doing.
 
@@ -96,7 +98,7 @@ class Fleet:
         """
         try:
             return self._again(
-                lambda: self._run("candidate", image, paper, entry, argument, files, limits)
+                lambda: self._run("candidate", image, paper, entry, argument, files, limits, words)
             )
         except BoxDied as error:
             with self._pool("candidate", image).lease() as box:
@@ -118,9 +120,11 @@ class Fleet:
         argument: bytes,
         files: Mapping[str, bytes],
         limits: Limits,
+        words: Sequence[str] = (),
     ) -> RunResult:
         with self._pool(role, image).lease() as box:
-            return box.run(self._zygote(box, paper), entry, argument, files, limits)
+            zygote = self._zygote(box, paper)
+            return box.run(zygote, entry, argument, files, limits, words=words)
 
     def _zygote(self, box: Box, paper: str) -> str:
         """The zygote to fork from: the image's, or one that has also imported the paper's packages."""
