@@ -299,7 +299,7 @@ def _faults(challenge: Challenge) -> Iterator[tuple[str, dict[str, bytes]]]:
         tiers[0] += [(path, *span) for span in _same_code(lines, region)]
         if function:
             tiers[1] += [(path, *span) for span in _functions(data, function)]
-    seed = int(challenge.content_hash[:8], 16)
+    seed = int(challenge.paper.content_hash[:8], 16)
     for (
         spans
     ) in tiers:  # within a tier one fault from each span in turn, since they test different things
