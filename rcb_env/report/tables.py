@@ -16,6 +16,8 @@ from rich.table import Table
 from rcb_env.report.summary import RunSummary
 from rcb_env.scoring import OPEN_STATES, Comparison, Rate
 
+_ENOUGH_PAPERS = 10  # below, a bootstrap over papers is known to be too narrow
+
 
 def rate_text(rate: Rate | None) -> str:
     """A rate for a table cell, with its bounds when something is open."""
@@ -109,6 +111,11 @@ def notes(summary: RunSummary) -> list[str]:
             lines.append(f"pass@{at.k}: {at.rate:.1f}{scaled_at}")
     if score.nested_corrected:
         lines.append(f"scaled, each source line once: {rate_text(score.nested_corrected)}")
+    if score.pass_rate.interval and len(score.papers) < _ENOUGH_PAPERS:
+        lines.append(
+            f"the intervals come from {len(score.papers)} papers only, so they are too narrow; "
+            "at 0 and 100 percent they say nothing"
+        )
     if totals.tokens["calls"]:
         lines.append(_usage_text(summary))
     if summary.retried_episodes:
@@ -148,12 +155,19 @@ def comparison_table(comparison: Comparison, a: str, b: str) -> Table:
             rate_text(difference),
             interval_text(difference),
         )
-    table.caption = (
-        f"only A better: {len(comparison.only_a_better)}, "
-        f"only B better: {len(comparison.only_b_better)}, "
-        f"exact McNemar p = {comparison.p_value:.3g}"
-    )
     return table
+
+
+def print_comparison(console: Console, comparison: Comparison, a: str, b: str) -> None:
+    """Print everything about run B against run A."""
+    console.print(comparison_table(comparison, a, b))
+    lines = [
+        f"{len(comparison.only_a_better)} challenges only {a} solves better, "
+        f"{len(comparison.only_b_better)} only {b}: exact McNemar p = {comparison.p_value:.3g}",
+        *comparison.warnings,
+    ]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _usage_text(summary: RunSummary) -> str:

@@ -18,11 +18,12 @@ from rcb_env.errors import StoreError
 from rcb_env.store import JsonLines
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_BLOCK = re.compile(r"[\n`]")
 _INLINE_CHARS = 80
 
 
-def read_trajectory(path: Path) -> str:
-    """A trajectory file as Markdown.
+def read_trajectory(path: Path, *, max_chars: int | None = None) -> str:
+    """A trajectory file as Markdown; ``max_chars`` as in `render`.
 
     Raises:
         StoreError: there is no such file, or it cannot be read.
@@ -30,7 +31,7 @@ def read_trajectory(path: Path) -> str:
     if not path.is_file():
         raise StoreError(f"{path}: no such trajectory; episodes.jsonl names those that exist")
     problems: list[str] = []
-    text = render(JsonLines(path).read(problems.append))
+    text = render(JsonLines(path).read(problems.append), max_chars=max_chars)
     return text + "".join(f"\n*{problem}*\n" for problem in problems)
 
 
@@ -45,33 +46,66 @@ def render(records: Iterable[Mapping[str, Any]], *, max_chars: int | None = None
     for number, record in enumerate(records, start=1):
         fields = dict(record)
         kind = str(fields.pop("kind", "record"))
-        parts.append(f"## {number}. {_inline(_title(kind, fields))}\n")
-        parts.extend(_field(name, value, max_chars) for name, value in fields.items())
-    return "\n".join(parts) + "\n" if parts else "(empty trajectory)\n"
+        facts, blocks = _sorted_out(_for_people(kind, fields))
+        parts.append(f"## {number}. {_inline(_title(kind, fields))}\n\n")
+        if facts:
+            parts.append(", ".join(facts) + "\n\n")
+        parts += [f"**{name}**\n\n{_fence(text, max_chars)}\n\n" for name, text in blocks]
+    return "".join(parts) if parts else "(empty trajectory)\n"
 
 
-def _title(kind: str, fields: dict[str, Any]) -> str:
-    action = fields.get("action", fields.get("call"))
+def _title(kind: str, fields: Mapping[str, Any]) -> str:
+    action = fields.get("action")
     tool = action.get("tool") if isinstance(action, Mapping) else fields.get("tool")
     return f"{kind}: {tool}" if tool else kind
 
 
-def _field(name: str, value: object, max_chars: int | None) -> str:
-    name = _inline(name)
+def _for_people(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a record without what its title or its text says already."""
+    shown = dict(fields)
+    if kind == "step":
+        shown.pop("index", None)  # records have numbers
+        action = shown.pop("action", None)
+        arguments = action.get("arguments") if isinstance(action, Mapping) else action
+        # The call comes before its answer, whatever the order on disk.
+        shown = {"call": arguments, **shown}
+        if isinstance(shown.get("tests"), Mapping) and shown.get("text"):
+            known = ("status", "passed", "total")
+            shown["tests"] = {k: v for k, v in shown["tests"].items() if k in known}
+    return shown
+
+
+def _sorted_out(fields: Mapping[str, Any]) -> tuple[list[str], list[tuple[str, str]]]:
+    """Short values as facts for one line, long texts as named blocks; empty values are left out."""
+    facts: list[str] = []
+    blocks: list[tuple[str, str]] = []
+
+    def visit(name: str, value: object) -> None:
+        if value is None or value in ("", [], {}):
+            return
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                visit(f"{name}.{key}" if name else str(key), item)
+        elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+            for index, item in enumerate(value):
+                visit(f"{name}[{index}]", item)
+        else:
+            text = _text_of(name, value)
+            if len(text) <= _INLINE_CHARS and not _BLOCK.search(text):
+                facts.append(f"{_inline(name)} {_inline(text)}")
+            else:
+                blocks.append((_inline(name), text))
+
+    visit("", dict(fields))
+    return facts, blocks
+
+
+def _text_of(name: str, value: object) -> str:
     if isinstance(value, str):
-        if len(value) <= _INLINE_CHARS and "\n" not in value and "`" not in value:
-            return f"- **{name}**: {_inline(value) or '(empty)'}"
-        return f"- **{name}**:\n\n{_fence(value, max_chars)}\n"
-    if isinstance(value, Mapping) and any(isinstance(item, str) for item in value.values()):
-        inner = [_field(f"{name}.{key}", item, max_chars) for key, item in value.items()]
-        return "\n".join(inner)
-    if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
-        inner = [_field(f"{name}[{i}]", item, max_chars) for i, item in enumerate(value)]
-        return "\n".join(inner)
-    text = json.dumps(value, ensure_ascii=False)
-    if len(text) > _INLINE_CHARS:
-        return f"- **{name}**:\n\n{_fence(text, max_chars)}\n"
-    return f"- **{name}**: {_inline(text)}"
+        return value[:12] if name.endswith("hash") else value
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _fence(text: str, max_chars: int | None) -> str:

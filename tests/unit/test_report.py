@@ -15,8 +15,8 @@ from rich.console import Console
 
 from rcb_env.errors import StoreError
 from rcb_env.report.export import COLUMNS, to_csv, to_json
-from rcb_env.report.summary import summarize
-from rcb_env.report.tables import comparison_table, print_report
+from rcb_env.report.summary import plan_of, summarize
+from rcb_env.report.tables import print_comparison, print_report
 from rcb_env.report.trajectory import read_trajectory, render
 from rcb_env.scoring import STATES, compare
 from rcb_env.store import EpisodeKey, RunStore
@@ -122,13 +122,12 @@ def test_tables_say_what_is_open(store: RunStore) -> None:
 
 
 def test_a_comparison_prints_both_rates_and_the_test(store: RunStore) -> None:
-    from rcb_env.report.summary import plan_of
-
     outcomes = plan_of(store)
     out = io.StringIO()
-    Console(file=out, width=120).print(comparison_table(compare(outcomes, outcomes), "x", "[y]"))
+    print_comparison(Console(file=out, width=120), compare(outcomes, outcomes), "x", "[y]")
     assert "exact McNemar p = 1" in out.getvalue()
     assert "[y]" in out.getvalue()
+    assert "run A has 4 missing" in out.getvalue()
 
 
 def test_an_episode_that_was_not_planned_is_named(store: RunStore) -> None:
@@ -148,11 +147,12 @@ def test_a_trajectory_reads_as_text(store: RunStore) -> None:
     with store.trajectory(key) as trajectory:
         code = 'x = """\n```\n"""\n'
         trajectory.record("step", {"action": {"tool": "write_region", "arguments": {"code": code}}})
-        trajectory.record("observation", {"text": "ok", "tests": {"passed": 3, "total": 4}})
+        tests = {"passed": 3, "total": 4, "message": None}
+        trajectory.record("observation", {"text": "ok", "tests": tests, "step_s": 0.25})
     text = read_trajectory(trajectory.path)
     assert "## 1. step: write_region" in text
     assert f"````\n{code}````" in text
-    assert '- **tests**: {"passed": 3, "total": 4}' in text
+    assert "text ok, tests.passed 3, tests.total 4, step_s 0.25" in text
     with pytest.raises(StoreError, match="no such trajectory"):
         read_trajectory(store.folder / "trajectories" / "nowhere.jsonl")
 
