@@ -373,9 +373,16 @@ class _Frame:
         if module is None:
             return None
         lines = aligned.split("\n")
+        top, inner = self.path[0], self.path[1]
+        if isinstance(top, ast.Module) and isinstance(inner, ast.Pass):
+            theirs = {ast.dump(node) for node in module.body}
+            ours = [node for node in top.body if node is not inner and not _is_text(node)]
+            if ours and all(ast.dump(node) in theirs for node in ours):
+                new = _new_lines(top.body, inner, module.body, lines)
+                return new, "the file came back whole: took only what is missing in it"
         for depth, node in enumerate(self.path[1:-1], start=1):
             twin = _twin(node, module.body)
-            if twin is None or not _is_wrapper(twin, module.body):
+            if twin is None or not self._is_wrapper(twin, module.body):
                 continue
             what = getattr(twin, "name", "the statement around it")
             found = _difference(self.path[depth:], twin, lines)
@@ -387,6 +394,22 @@ class _Frame:
                 # Put into the region it would be a nested definition that nothing ever calls.
                 return "", f"{what} came back whole, and what is missing in it cannot be told apart"
         return None
+
+    def _is_wrapper(self, twin: ast.stmt, body: Sequence[ast.stmt]) -> bool:
+        """Whether ``twin`` is there only to show where the code goes.
+
+        A function that is followed by a use of it is a nested function, and meant to be one.
+        """
+        if not isinstance(twin, _Definition):
+            return len(body) == 1
+        top = self.path[0]
+        known = {ast.dump(node) for node in top.body} if isinstance(top, ast.Module) else set()
+        return isinstance(twin, ast.ClassDef) or all(
+            isinstance(node, _Definition | ast.Import | ast.ImportFrom)
+            or _is_text(node)
+            or ast.dump(node) in known
+            for node in body
+        )
 
     def _beside(self, body: Iterable[ast.stmt], twin: ast.stmt, lines: list[str]) -> Iterator[str]:
         """Imports and functions that came along and that the file does not have."""
@@ -404,19 +427,6 @@ class _Frame:
             )
             if (new_import and ast.dump(node) not in known) or new_function:
                 yield "\n".join(lines[_first_line(node) - 1 : _last_line(node)])
-
-
-def _is_wrapper(twin: ast.stmt, body: Sequence[ast.stmt]) -> bool:
-    """Whether ``twin`` is there only to show where the code goes.
-
-    A function that is followed by a use of it is a nested function, and meant to be one.
-    """
-    if not isinstance(twin, _Definition):
-        return len(body) == 1
-    return isinstance(twin, ast.ClassDef) or all(
-        isinstance(node, _Definition | ast.Import | ast.ImportFrom) or _is_text(node)
-        for node in body
-    )
 
 
 def _twin(node: ast.AST, body: Iterable[ast.stmt]) -> ast.stmt | None:

@@ -93,7 +93,7 @@ def missing_code(task: Task, *, paper: bool) -> str:
             indent=_in_words(indent), indent_shown=indent, lines=task.challenge.lines
         ),
     ]
-    return "\n".join(part.strip("\n") for part in parts if part)
+    return "\n\n".join(part.strip("\n") for part in parts if part)
 
 
 def after_failure(task: Task, result: str) -> str:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rcb_env.extraction import Extracted, extract
 from rcb_env.markers import Masked, find_regions, mask
+from rcb_env.papers import load_dataset
 
 MODULE = '''\
 import math
@@ -453,6 +454,17 @@ def test_a_region_that_is_a_whole_function_keeps_its_signature() -> None:
         assert take(fenced(reply), masked(text)).code == code
 
 
+def test_a_region_that_is_a_function_of_the_module_is_found_in_the_whole_file() -> None:
+    text = (
+        '"""M."""\nimport math\n\nA = 1\n\n# <paper2code name="f">\n@cache\ndef f(x):\n    return x\n'
+        '# </paper2code name="f">\n\ndef g(x):\n    return f(x)\n'
+    )
+    code = "@cache\ndef f(x):\n    return x\n"
+    for reply in (code, text, masked(text).fill(code), "import math\nA = 1\n" + code):
+        got = take(fenced(reply), masked(text)).code
+        assert got == code if "def g" in reply or reply == code else "import math" in str(got)
+
+
 def test_a_region_inside_an_expression_is_placed() -> None:
     text = (
         'x = [\n    1,\n    # <paper2code name="two">\n    2,\n    # </paper2code name="two">\n]\n'
@@ -529,3 +541,20 @@ def test_no_reply_whatever_makes_it_fail(lines: list[str], finish: str | None) -
 def test_a_reply_of_nothing_but_fences_does_not_take_for_ever() -> None:
     assert take("```python\n" + "```\n" * 5000).code is None
     assert take("```python\nx = (\n" + "```\n" * 5000).code is not None
+
+
+@pytest.mark.parametrize("dress", ["block", "dedented", "file", "plain"])
+def test_the_reference_of_every_bundled_challenge_survives(dress: str) -> None:
+    challenges = load_dataset().challenges
+    assert challenges
+    for challenge in challenges:
+        frame, code = challenge.masked(), challenge.reference
+        reply = {
+            "block": fenced(code),
+            "dedented": fenced(dedent(code)),
+            "file": f"The whole file:\n{fenced(frame.fill(code))}\n",
+            "plain": code,
+        }[dress]
+        found = take(reply, frame).code
+        assert found is not None, challenge.id
+        assert ast.dump(ast.parse(frame.fill(found))) == ast.dump(ast.parse(frame.fill(code)))
