@@ -292,7 +292,7 @@ class _Verdicts:
         fixed = hashlib.sha256(_machinery().encode())
         for path, data in paper.tests.items():
             fixed.update(f"{path}\0{len(data)}\0".encode() + data)
-        fixed.update(f"{paper.id} {paper.image} {paper.preload}".encode())
+        fixed.update(f"{paper.id} {paper.image}".encode())
         fixed.update(f"{paper.time_limit_s} {paper.memory_limit_mb}".encode())
         self._fixed = fixed
         if self._path is not None and self._path.is_file():

@@ -52,6 +52,10 @@ class Grader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __deepcopy__(self, _: object) -> Grader:
+        """Itself: a grader is a handle on boxes, and an env specification that names one may be copied."""
+        return self
+
     @property
     def sandbox(self) -> str:
         """The name of the maker in use."""

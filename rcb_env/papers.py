@@ -20,9 +20,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import BaseModel, Field
 
 from rcb_env import markers
 from rcb_env.errors import PaperError, UsageError, unknown
@@ -59,8 +59,7 @@ class Paper:
             these need in order to be imported.
         tests: files an agent never sees. native: cases and checks; paper2code: the test script, the
             reference modules and the data files.
-        preload: third-party modules the tests import, by full dotted name. Some may not
-            exist (imports that the code itself guards).
+        image: the packages the tests need, by the name of a folder under ``images/``.
         code_url: where the authors' own code is, or "".
     """
 
@@ -80,7 +79,6 @@ class Paper:
     files: Mapping[str, bytes] = field(repr=False)
     tests: Mapping[str, bytes] = field(repr=False)
     image: str
-    preload: tuple[str, ...]
     time_limit_s: float
     memory_limit_mb: int
     code_url: str = ""
@@ -101,7 +99,7 @@ class Paper:
             [
                 ("paper", f"{self.id}\n{self.layout}\n{self.image}"),
                 ("limits", f"{self.time_limit_s!r} {self.memory_limit_mb}"),
-                ("lists", f"{self.annotated!r} {self.context!r} {self.preload!r}"),
+                ("lists", f"{self.annotated!r} {self.context!r}"),
                 ("text", self.text),
                 *self.visible.items(),
                 *((f"hidden {path}", data) for path, data in self.tests.items()),
@@ -328,12 +326,6 @@ def _check_folders(
 # --- the native layout ------------------------------------------------------------------------
 
 
-def _dotted(name: str) -> str:
-    if not all(part.isidentifier() for part in name.split(".")):
-        raise ValueError(f"{name!r} is no module name; write it like torch.nn.functional")
-    return name
-
-
 class _Limits(Strict):
     time_s: float = Field(gt=0, allow_inf_nan=False)
     memory_mb: int = Field(gt=0)
@@ -351,7 +343,6 @@ class _NativePaper(Strict):
     annotated: FilePaths = Field(min_length=1)
     context: FilePaths = ()
     image: Name
-    preload: tuple[Annotated[str, AfterValidator(_dotted)], ...] = ()
     limits: _Limits
 
 
@@ -395,7 +386,6 @@ def _load_native(root: Path, id: str) -> Paper:
             },
             tests={path: on_disk[path] for path in ("tests/cases.py", "tests/checks.py")},
             image=entry.image,
-            preload=entry.preload,
             time_limit_s=entry.limits.time_s,
             memory_limit_mb=entry.limits.memory_mb,
         )
@@ -452,13 +442,18 @@ def _load_public(root: Path, entry: _PublicPaper, index: Document, number: int) 
             context=context,
             files={path: on_disk[path] for path in shown},
             tests={path: data for path, data in useful.items() if path not in shown},
-            image="public",
-            preload=third_party((SUITE,), useful),
+            image=_image(useful),
             time_limit_s=_PAPER2CODE_TIME_LIMIT_S,
             memory_limit_mb=_PAPER2CODE_MEMORY_LIMIT_MB,
             code_url=entry.github_url or "",
         )
     )
+
+
+def _image(files: Mapping[str, bytes]) -> str:
+    """The smallest image that has what the suite imports."""
+    packages = {module.split(".")[0] for module in third_party((SUITE,), files)}
+    return "cpu" if packages <= {"numpy", "torch"} else "public"
 
 
 # --- both layouts -----------------------------------------------------------------------------

@@ -11,6 +11,7 @@ Not covered: building images (`docker_images.py`).
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import select
@@ -218,6 +219,12 @@ def remove_containers() -> int:
 @cache
 def _clients() -> dict[int, docker.DockerClient]:
     return {}
+
+
+@atexit.register
+def _close_client() -> None:
+    if client := _clients().pop(os.getpid(), None):
+        client.close()
 
 
 def engine() -> docker.DockerClient:

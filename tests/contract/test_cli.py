@@ -22,7 +22,6 @@ domain: tests
 license: MIT
 annotated: [src/twice.py]
 image: cpu
-preload: []
 limits: {time_s: 20, memory_mb: 512}
 """
 _SOURCE = """\

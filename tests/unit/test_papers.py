@@ -43,7 +43,6 @@ def native(**changes: str) -> dict[str, str | bytes]:
             "annotated: [src/double.py]\n"
             "context: src/model.py\n"
             "image: cpu\n"
-            "preload: [torch.nn.functional]\n"
             "limits: {time_s: 20, memory_mb: 1024}\n"
         ),
         "Alpha/paper.md": "# Doubling\r\nTwice x.\n",
@@ -102,7 +101,6 @@ def test_a_native_paper_has_everything_its_folder_says(tmp_path: Path) -> None:
     assert set(paper.files) == {"src/double.py", "src/model.py", "src/deep/extra.py"}
     assert set(paper.tests) == {"tests/cases.py", "tests/checks.py"}
     assert (paper.time_limit_s, paper.memory_limit_mb) == (20.0, 1024)
-    assert paper.preload == ("torch.nn.functional",)
 
 
 def test_a_challenge_masks_fills_and_splices(tmp_path: Path) -> None:
@@ -195,12 +193,12 @@ def test_a_data_set_survives_pickling(tmp_path: Path) -> None:
         (
             "time_s: 20",
             "time_s: soon",
-            "Alpha/paper.yaml:13: limits.time_s: Input should be a valid number",
+            "Alpha/paper.yaml:12: limits.time_s: Input should be a valid number",
         ),
         (
             "time_s: 20",
             "time_s: 0",
-            "Alpha/paper.yaml:13: limits.time_s: Input should be greater than 0",
+            "Alpha/paper.yaml:12: limits.time_s: Input should be greater than 0",
         ),
         (
             "v1: 2025-03-13",
@@ -225,11 +223,6 @@ def test_a_data_set_survives_pickling(tmp_path: Path) -> None:
             "src/model.py",
             "src/double.py",
             "Alpha/paper.yaml:10: context: 'src/double.py' is listed twice",
-        ),
-        (
-            "[torch.nn.functional]",
-            "[torch-nn]",
-            "Alpha/paper.yaml:12: preload.0: 'torch-nn' is no module",
         ),
         (
             "id: Alpha",
@@ -391,7 +384,7 @@ def test_a_public_folder_is_split_into_what_is_shown_and_what_is_hidden(tmp_path
         "model_ref.py",
         "paper2code_test.py",
     ]
-    assert paper.preload == ("scipy.stats", "torch.nn")
+    assert paper.image == "public"
     assert paper.text == "tex"
     assert paper.dates == {"first_public_code": datetime.date(2024, 12, 1)}
     assert (paper.layout, paper.arxiv, paper.code_url) == (

@@ -57,7 +57,6 @@ def challenge(source: bytes, files: dict[str, bytes] | None = None) -> Challenge
         files={file: source, **(files or {})},
         tests={},
         image="cpu",
-        preload=(),
         time_limit_s=20.0,
         memory_limit_mb=1024,
     )
