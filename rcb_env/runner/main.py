@@ -14,6 +14,7 @@ Not covered: what a run means. This program knows nothing of papers, cases or ve
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import select
 import shutil
@@ -30,6 +31,8 @@ _SCRATCH = (Path("/work"), Path("/tmp"), Path("/dev/shm"))
 _WATCH_EVERY_S = 0.05
 _SWEEP_FOR_S = 5.0
 _CHUNK = 1 << 16
+_MAX_FILES_TO_REMOVE = 20_000  # beyond it a new box is quicker
+_FILE_BYTES = 1024  # of memory that a file takes besides its content
 
 
 class Capture:
@@ -78,6 +81,7 @@ class Runner:
         self._bounds_processes = bool(settings["bounds_processes"])
         self._zygotes: dict[str, tuple[int, socket.socket]] = {}
         self._keep = {1, os.getpid()}
+        self._conditions = {os.getpid(): confine.condition(os.getpid())}
 
     def serve(self) -> None:
         """Answer requests until the host closes the stream."""
@@ -92,7 +96,7 @@ class Runner:
                 answer, out = self._start_zygote(header), []
             else:
                 answer, out = {"pid": os.getpid()}, []
-            self._write(wire.pack(answer, out))
+            self._write(wire.pack({**answer, "id": header["id"]}, out))
 
     def _read_exactly(self, count: int) -> bytes:
         data = bytearray()
@@ -113,7 +117,8 @@ class Runner:
         parent = self._zygotes.get(header.get("parent") or "")
         with theirs:
             if parent is None:
-                pid = zygote.spawn(theirs, self._forget_channels, header["preload"])
+                forget = functools.partial(self._forget_channels, ours)
+                pid = zygote.spawn(theirs, forget, header["preload"])
             else:
                 request = {"do": "zygote", "preload": header["preload"]}
                 zygote.send(parent[1], request, (theirs.fileno(),))
@@ -126,14 +131,15 @@ class Runner:
         if usable:
             self._zygotes[header["name"]] = (pid, ours)
             self._keep.add(pid)
+            self._conditions[pid] = confine.condition(pid)
         else:
             ours.close()
         return {"started": usable, "failed": report["failed"], "threads": report["threads"]}
 
-    def _forget_channels(self) -> None:
+    def _forget_channels(self, ours: socket.socket) -> None:
         os.close(self._input)
         os.close(self._output)
-        for _, channel in self._zygotes.values():
+        for channel in (ours, *(channel for _, channel in self._zygotes.values())):
             channel.close()
 
     def _run(
@@ -202,8 +208,27 @@ class Runner:
                     os.kill(pid, signal.SIGKILL)
             if time.monotonic() > deadline:
                 return False
+        reap()
         confine.remove_system_v_objects()
-        return all(_empty(folder) for folder in _SCRATCH)
+        if _files() > _MAX_FILES_TO_REMOVE:
+            return False
+        try:
+            emptied = all(_empty(folder) for folder in _SCRATCH)
+        except (OSError, RecursionError):
+            return False
+        return emptied and self._is_as_it_was()
+
+    def _is_as_it_was(self) -> bool:
+        """Whether the processes that stay are alive and nobody of the same user has changed them."""
+        disturbed = select.poll()
+        for _, channel in self._zygotes.values():
+            disturbed.register(channel, select.POLLIN)  # an end of stream, or a message nobody asked for
+        if disturbed.poll(0):
+            return False
+        try:
+            return all(confine.condition(pid) == was for pid, was in self._conditions.items())
+        except OSError:
+            return False
 
 
 class _Watch:
@@ -242,6 +267,7 @@ class _Watch:
             now = time.monotonic()
             if now >= next_look:
                 next_look = now + _WATCH_EVERY_S
+                reap()
                 if self._runner.host_is_gone():
                     os._exit(0)
                 if not ended and self._memory_bytes() > self._limits["memory_bytes"]:
@@ -299,11 +325,11 @@ class _Watch:
         if total * 1024 > self._limits["memory_bytes"]:
             self._runner.freeze()  # so that a horde of processes cannot starve the count
             others = self._runner.others()
-            total = sum(_proc_kib(pid, "smaps_rollup", ("Pss_Anon", "Pss_Shmem")) for pid in others)
+            total = sum(map(_share_kib, others))
             if total * 1024 <= self._limits["memory_bytes"]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(-1, signal.SIGCONT)
-        return total * 1024
+        return total * 1024 + _files() * _FILE_BYTES
 
 
 def _out_of_memory_kills() -> int:
@@ -322,6 +348,29 @@ def _proc_kib(pid: int, file: str, fields: tuple[str, ...]) -> int:
         return 0
     rows = (line.split() for line in text.splitlines())
     return sum(int(row[1]) for row in rows if row and row[0].rstrip(":") in fields)
+
+
+def _share_kib(pid: int) -> int:
+    """A process's share of the memory in use; all that it sees where it does not let its share be read."""
+    share = _proc_kib(pid, "smaps_rollup", ("Pss_Anon", "Pss_Shmem"))
+    return share or _proc_kib(pid, "status", ("RssAnon", "RssShmem"))
+
+
+def _files() -> int:
+    """How many files and folders a run has made."""
+    total = 0
+    for folder in _SCRATCH:
+        with contextlib.suppress(OSError):
+            space = os.statvfs(folder)
+            total += space.f_files - space.f_ffree
+    return total
+
+
+def reap() -> None:
+    """Take the ends of processes whose parents are gone: the runner is the box's first process."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _lives(pid: int) -> bool:
@@ -372,7 +421,8 @@ def _make_writable_and_retry(action: Any, path: str, _error: Any) -> None:
 
 def main(settings: dict[str, Any]) -> None:
     """Run until the host closes the stream."""
-    confine.become_unprivileged(settings["uid"])
+    confine.become_unprivileged(settings["uid"], dies_with_parent=settings["dies_with_parent"])
     confine.set_dumpable(False)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    for ignored in (signal.SIGPIPE, signal.SIGINT):
+        signal.signal(ignored, signal.SIG_IGN)
     Runner(settings).serve()

@@ -109,6 +109,7 @@ def _test_run(channel: socket.socket, message: dict[str, Any], descriptors: list
             argument = stream.read()
         confine.set_dumpable(True)  # an ordinary process again: it may read its own /proc entries
         confine.set_limits(message["limits"], processes_now=message["processes_now"])
+        confine.forbid_what_outlives_a_process()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         if "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(int(os.environ["RCB_THREADS"]))

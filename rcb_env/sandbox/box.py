@@ -9,6 +9,7 @@ in it is a `RunResult`.
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -242,8 +243,13 @@ class Box:
     ) -> wire.Message:
         deadline = time.monotonic() + timeout_s
         try:
-            self._channel.send(wire.pack(header, blobs), deadline)
-            return wire.unpack(lambda count: self._channel.receive(count, deadline))
+            # Whoever can write into the stream, but cannot read the runner's memory, cannot answer in its place.
+            identity = secrets.token_hex(16)
+            self._channel.send(wire.pack({**header, "id": identity}, blobs), deadline)
+            answer, out = wire.unpack(lambda count: self._channel.receive(count, deadline))
+            if answer.get("id") != identity:
+                raise wire.WireError("sent an answer to another request")
+            return answer, out
         except wire.WireError as error:
             raise self._dead(str(error)) from None
         except BoxDied:

@@ -73,7 +73,8 @@ class Bubblewrap:
             *(word for item in environment.items() for word in ("--setenv", *item)),
             *("--chdir", "/work", str(executable), "-s", "-S", "-P", "-B", "-c", BOOTSTRAP),
         ]
-        return _spawner.call(lambda: BubblewrapChannel(command)), {"uid": uid}
+        runner = {"uid": uid, "dies_with_parent": True}
+        return _spawner.call(lambda: BubblewrapChannel(command)), runner
 
 
 def _isolation(uid: int) -> list[str]:
@@ -84,7 +85,9 @@ def _isolation(uid: int) -> list[str]:
         "--unshare-uts",
         "--unshare-cgroup-try",
     ]
-    shared += ["--die-with-parent", "--new-session", "--hostname", "box", "--cap-drop", "ALL"]
+    # As the first process of its namespace the runner can be neither killed nor stopped from within.
+    shared += ["--as-pid-1", "--die-with-parent", "--new-session", "--hostname", "box"]
+    shared += ["--cap-drop", "ALL"]
     if uid:  # root: the runner becomes this user as its first act, and the kernel takes all capabilities with it
         return [*shared, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     return [*shared, "--unshare-user", "--uid", "1000", "--gid", "1000"]

@@ -1,8 +1,9 @@
 """Boxes made with a Docker-compatible engine: one container per warm box, spoken to over an attached stream.
 
 A container has no network, a read-only root, three size-capped temporary folders, an unprivileged user, no capabilities
-and no way to new ones, limits on memory (without swap) and processes, and an init that reaps. Nothing is ever executed in
-it after its start: a `docker exec` costs a thousand times a message over the stream.
+and no way to new ones, and limits on memory (without swap) and processes. Its first process is the runner, which reaps:
+another init would run as the same user, and code in the box could write into the stream through it. Nothing is ever
+executed in the container after its start: a `docker exec` costs a thousand times a message over the stream.
 
 Containers carry labels that say who owns them: a process id with its start time, on one boot of one machine. Making a
 `Docker` removes what owners left that are gone (killed drivers); `remove_containers` removes all.
@@ -79,7 +80,6 @@ class Docker:
                 shm_size=settings.scratch_bytes,
                 cap_drop=["ALL"],
                 security_opt=["no-new-privileges"],
-                init=True,
                 mem_limit=_MEMORY_BYTES,
                 memswap_limit=_MEMORY_BYTES,
                 pids_limit=_PROCESSES,
@@ -111,7 +111,7 @@ class Docker:
         except ENGINE_ERRORS as error:
             _remove_one(container)
             raise BoxDied(f"a container could not be started: {reason(error)}") from None
-        return DockerChannel(container, attached), {"uid": _USER}
+        return DockerChannel(container, attached), {"uid": _USER, "dies_with_parent": False}
 
 
 class DockerChannel:
