@@ -168,7 +168,8 @@ class Recorder(unittest.TextTestResult):
 
 
 def _test_name(test: Any) -> str:
-    return str(test.id()).partition(".")[2]
+    whole = getattr(test, "test_case", test)  # a skip inside a subtest names the subtest
+    return str(whole.id()).partition(".")[2]
 
 
 def _module_name(path: str) -> str:

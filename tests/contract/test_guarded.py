@@ -1,0 +1,245 @@
+"""Guarded grading on a folder in the public benchmark's layout: what passes, what fails, what is found out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rcb_env.grading import Grader, Verdict
+from rcb_env.papers import Challenge, load_dataset
+
+MODEL = '''"""Annotated file."""
+import torch
+
+
+def scale(x, factor):
+    # <paper2code name="scale">
+    y = x * factor
+    return y + 1
+    # </paper2code name="scale">
+
+
+def untested(x):
+    # <paper2code name="untested">
+    return x - 1
+    # </paper2code name="untested">
+'''
+REFERENCE = '''"""Reference."""
+
+
+def scale_ref(x, factor):
+    y = x * factor
+    return y + 1
+'''
+SUITE = """import unittest
+
+import torch
+
+from model import scale, untested
+from model_ref import scale_ref
+
+
+class TestScale(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+
+    def test_equivalence(self):
+        x = torch.randn(3, 4)
+        self.assertTrue(torch.allclose(scale(x, 2.5), scale_ref(x, 2.5)))
+
+    def test_values(self):
+        for factor in (1.0, 2.0):
+            with self.subTest(factor=factor):
+                self.assertEqual(float(scale(torch.tensor(3.0), factor)), 3.0 * factor + 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
+"""
+INDEX = """
+- id: tiny
+  title: Tiny
+  annotated_file_paths: model.py
+"""
+RIGHT = "    y = x * factor\n    return y + 1\n"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("public")
+    for path, text in {
+        "papers.yaml": INDEX,
+        "tiny/paper2code_paper.md": "Multiply and add one.\n",
+        "tiny/model.py": MODEL,
+        "tiny/model_ref.py": REFERENCE,
+        "tiny/paper2code_test.py": SUITE,
+    }.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def challenge(root: Path) -> Challenge:
+    return load_dataset(root).challenge("tiny/scale")
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[Grader]:
+    with Grader() as made:
+        yield made
+
+
+def grade(grader: Grader, challenge: Challenge, code: str) -> Verdict:
+    return grader.grade(challenge, code, final=True)
+
+
+def test_the_reference_passes_by_our_rule_and_by_the_public_one(
+    grader: Grader, challenge: Challenge
+) -> None:
+    verdict = grade(grader, challenge, challenge.reference)
+    assert verdict.passed
+    assert verdict.notes == ()
+    assert verdict.official_pass is True
+    assert [(result.case, result.outcome) for result in verdict.cases] == [
+        ("TestScale.test_equivalence", "passed"),
+        ("TestScale.test_values", "passed"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "error_class", "outcomes"),
+    [
+        ("    return x * factor\n", "logic", ["failed", "failed"]),
+        ("    return x * factor + (1 if x.dim() else 2)\n", "logic", ["passed", "failed"]),
+        ("    return z\n", "name", ["error", "error"]),
+        ("    return (\n", "syntax", ["not_run", "not_run"]),
+        ("    import unittest\n    raise unittest.SkipTest('no')\n", "logic", ["not_run"] * 2),
+    ],
+)
+def test_a_wrong_region_fails_with_its_class_and_the_outcome_of_every_test(
+    grader: Grader, challenge: Challenge, code: str, error_class: str, outcomes: list[str]
+) -> None:
+    verdict = grade(grader, challenge, code)
+    assert (verdict.status, verdict.error_class) == ("failed", error_class)
+    assert [result.outcome for result in verdict.cases] == outcomes
+
+
+def test_right_code_that_prints_failed_passes_here_and_fails_by_the_public_rule(
+    grader: Grader, challenge: Challenge
+) -> None:
+    """Case C034: the public rule reads the output, even the part of it that is not kept."""
+    code = "    print('x' * 200_000, 'failed', 'x' * 200_000)\n" + RIGHT
+    verdict = grade(grader, challenge, code)
+    assert verdict.passed
+    assert verdict.official_pass is False
+
+
+def test_an_early_exit_fails_here_and_passes_by_the_public_rule(
+    grader: Grader, challenge: Challenge
+) -> None:
+    """Case C032: exit code 0 without the tests having passed."""
+    verdict = grade(grader, challenge, "    import os\n    os._exit(0)\n")
+    assert verdict.status == "failed"
+    assert "did not complete" in verdict.message
+    assert verdict.official_pass is True
+
+
+CALLS_THE_REFERENCE = [
+    # Taken from the frame of the test that calls.
+    "    import sys\n    return sys._getframe(1).f_globals['scale_ref'](x, factor)\n",
+    # Found among all living objects.
+    "    import gc\n"
+    "    ref = [o for o in gc.get_objects() if getattr(o, '__name__', '') == 'scale_ref'][0]\n"
+    "    return ref(x, factor)\n",
+]
+# The result objects of the tests under way are told that nothing went wrong.
+FORGES_THE_RECORD = """    import gc, unittest
+    unittest.TestCase.failureException = type('Never', (Exception,), {})
+    for o in gc.get_objects():
+        if type(o).__name__ == 'Recorder':
+            good = type(o).addSuccess
+            type(o).addFailure = type(o).addError = lambda s, t, err: good(s, t)
+            type(o).addSubTest = lambda s, t, subtest, err: good(s, t)
+            type(o).wasSuccessful = lambda s: True
+    return x
+"""
+
+
+@pytest.mark.parametrize("code", CALLS_THE_REFERENCE)
+def test_a_stolen_reference_is_found_out(grader: Grader, challenge: Challenge, code: str) -> None:
+    """The suite passes, and passes with a known fault in the reference as well."""
+    verdict = grade(grader, challenge, code)
+    assert verdict.status == "tampered", verdict
+    assert "known fault in model_ref.py" in verdict.message
+    assert verdict.official_pass is True
+
+
+def test_a_disabled_suite_is_found_out(grader: Grader, challenge: Challenge) -> None:
+    """Case C045: whatever reports failures was replaced, so the canary goes unreported too."""
+    verdict = grade(grader, challenge, FORGES_THE_RECORD)
+    assert verdict.status == "tampered", verdict
+    assert verdict.official_pass is True
+
+
+def test_a_comparison_patched_during_the_tests_is_no_pass(
+    grader: Grader, challenge: Challenge
+) -> None:
+    """Case C045, for the comparisons a suite uses."""
+    code = (
+        "    import unittest\n    torch.allclose = lambda *a, **k: True\n"
+        "    unittest.TestCase.assertTrue = lambda *a, **k: None\n"
+        "    unittest.TestCase.assertEqual = lambda *a, **k: None\n    return x\n"
+    )
+    assert not grade(grader, challenge, code).passed
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "    import model_ref\n    return model_ref.scale_ref(x, factor)\n",
+        "    import importlib\n"
+        "    return importlib.import_module('model' + '_ref').scale_ref(x, factor)\n",
+        "    import os\n"
+        "    exec(open('model_ref.py').read(), globals())\n    return scale_ref(x, factor)\n",
+        "    import sys\n    return sys.modules['model_ref'].scale_ref(x, factor)\n",
+        "    import os\n"
+        "    for folder, _, files in os.walk('/'):\n"
+        "        for file in files:\n"
+        "            assert 'model_ref' not in file and 'paper2code_test' not in file\n"
+        "    raise RuntimeError('not found')\n",
+    ],
+)
+def test_the_reference_is_on_no_path_and_in_no_module_table(
+    grader: Grader, challenge: Challenge, code: str
+) -> None:
+    verdict = grade(grader, challenge, code)
+    assert verdict.status == "failed", verdict
+    assert verdict.error_class in ("import", "index_key", "other"), verdict
+
+
+def test_a_region_that_no_test_looks_at_passes_when_it_is_emptied(
+    grader: Grader, root: Path
+) -> None:
+    untested = load_dataset(root).challenge("tiny/untested")
+    assert grade(grader, untested, "    pass\n").passed
+
+
+def test_a_suite_that_fails_on_the_reference_is_unavailable_and_no_failure(
+    tmp_path: Path, grader: Grader
+) -> None:
+    for path, text in {
+        "papers.yaml": INDEX,
+        "tiny/paper2code_paper.md": "Multiply and add one.\n",
+        "tiny/model.py": MODEL,
+        "tiny/model_ref.py": "from torch import mmcv\n",
+        "tiny/paper2code_test.py": SUITE,
+    }.items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text(text)
+    challenge = load_dataset(tmp_path).challenge("tiny/scale")
+    verdict = grade(grader, challenge, challenge.reference)
+    assert verdict.status == "infra_error"
+    assert "cannot import name 'mmcv'" in verdict.message
