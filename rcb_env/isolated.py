@@ -12,8 +12,8 @@ import io
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rcb_env.errors import BoxDied
@@ -33,6 +33,7 @@ from rcb_env.verdict import (
 
 _RUN, _JUDGE = "rcb_env.runner.case_run:run", "rcb_env.runner.case_run:judge"
 _MAX_RECORDS = 10_000  # records of one run that are read
+_MAX_HEADER_BYTES = 1024 * 1024  # of one record
 _KEPT_REFERENCES = 256  # reference outputs held in memory
 _SLACK = 10.0  # how much longer trusted code may take
 
@@ -112,6 +113,22 @@ class IsolatedGrading:
     def _judge(
         self, paper: Paper, reference: _Records, candidate: _Records
     ) -> tuple[CaseResult, ...]:
+        results = self._compare(paper, reference, candidate)
+        if not isinstance(results, str):
+            return results
+        # A judge who fails on the candidate's outputs, and not on the reference's own, fails because of the former.
+        trouble = self._compare(paper, reference, reference)
+        if isinstance(trouble, str):
+            raise BoxDied(trouble)
+        return tuple(
+            replace(result, outcome="failed", message="the outputs cannot be compared")
+            for result in trouble
+        )
+
+    def _compare(
+        self, paper: Paper, reference: _Records, candidate: _Records
+    ) -> tuple[CaseResult, ...] | str:
+        """The judge's results, or how the judge failed."""
         wanted = {(header["case"], header["seed"]) for header in reference.headers}
         theirs = {
             (header["case"], header["seed"]): (header, output)
@@ -126,11 +143,14 @@ class IsolatedGrading:
             },
             [*reference.outputs, *(output for _, output in theirs.values())],
         )
-        run = self._fleet.run_judge(paper.image, _JUDGE, argument, limits(paper, _SLACK))
+        try:
+            run = self._fleet.run_judge(paper.image, _JUDGE, argument, limits(paper, _SLACK))
+        except BoxDied as error:
+            return str(error)
         if run.ended != "exit" or run.exit_code != 0:
-            words = run.stderr.strip()[-300:]
-            raise BoxDied(f"the judge failed ({run.ended}, exit code {run.exit_code}): {words}")
-        header, _ = messages(run.result)[0]
+            words = (run.stderr.strip() or "it said nothing").splitlines()[-1][:300]
+            return f"the judge failed ({run.ended}, exit code {run.exit_code}): {words}"
+        header, _ = next(messages(run.result, max_header_bytes=wire.MAX_HEADER_BYTES))
         return tuple(CaseResult(**outcome) for outcome in header["outcomes"])
 
 
@@ -153,10 +173,9 @@ def how_it_ended(run: RunResult) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
-def messages(data: bytes) -> list[wire.Message]:
-    """The messages a run sent, up to the first that is cut off or malformed."""
+def messages(data: bytes, *, max_header_bytes: int = _MAX_HEADER_BYTES) -> Iterator[wire.Message]:
+    """The messages a run sent, up to the first that is cut off, malformed or too large."""
     stream = io.BytesIO(data)
-    found: list[wire.Message] = []
 
     def read_exactly(count: int) -> bytes:
         part = stream.read(count)
@@ -164,12 +183,23 @@ def messages(data: bytes) -> list[wire.Message]:
             raise wire.WireError("cut off")
         return part
 
-    while stream.tell() < len(data) and len(found) < _MAX_RECORDS:
+    for _ in range(_MAX_RECORDS):
         try:
-            found.append(wire.unpack(read_exactly))
+            yield wire.unpack(read_exactly, max_header_bytes=max_header_bytes)
         except wire.WireError:
-            break
-    return found
+            return
+
+
+def read_error(error: object) -> dict[str, Any] | None:
+    """A described exception from a box, cut to the lengths of an honest one; None for anything else."""
+    if not isinstance(error, dict) or not is_error(error):
+        return None
+    return {
+        "type": error["type"][:80],
+        "message": error["message"][:2000],
+        "frames": [frame[:300] for frame in error["frames"][:8]],
+        "kinds": [kind[:80] for kind in error["kinds"][:12]],
+    }
 
 
 def is_error(error: object) -> bool:
@@ -213,16 +243,20 @@ def _candidate_records(data: bytes) -> _Records:
     for header, blobs in messages(data):
         if header.get("done") is True:
             done = True
-        elif len(blobs) == 1 and _is_record(header):
-            headers.append(header)
+        elif len(blobs) == 1 and (record := _read_record(header)) is not None:
+            headers.append(record)
             outputs.append(blobs[0])
     return _Records(tuple(headers), tuple(outputs), done)
 
 
-def _is_record(header: Mapping[str, Any]) -> bool:
-    if not isinstance(header.get("case"), str) or type(header.get("seed")) is not int:
-        return False
-    return "error" in header and (header["error"] is None or is_error(header["error"]))
+def _read_record(header: Mapping[str, Any]) -> dict[str, Any] | None:
+    case, seed = header.get("case"), header.get("seed")
+    if not isinstance(case, str) or type(seed) is not int or "error" not in header:
+        return None
+    error = read_error(header["error"])
+    if error is None and header["error"] is not None:
+        return None
+    return {"case": case[:200], "seed": seed, "error": error}
 
 
 def _verdict(

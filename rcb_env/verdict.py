@@ -19,6 +19,8 @@ Status = Literal[
 Outcome = Literal["passed", "failed", "error", "not_run"]
 Purpose = Literal["feedback", "final"]
 
+MAX_MESSAGE = 2000  # characters of a verdict's one line
+MAX_CASE_TEXT = 8000  # characters told of one test case
 OUT_OF_MEMORY = "the tests used more memory than they may"
 _ERROR_CLASSES = {  # first match along the exception's bases
     "SyntaxError": "syntax",
@@ -36,6 +38,23 @@ _ALLOCATION_FAILED = (
 )
 
 
+def tidy(text: str, limit: int) -> str:
+    """Text that can be stored and shown anywhere: cut, and what is not printable written as an escape.
+
+    A candidate chooses the text of its errors. Half a character cannot be written to a file, and control codes change
+    a terminal.
+    """
+    text = text if len(text) <= limit else text[: limit - 1] + "…"
+    if text.isprintable():
+        return text
+    return "".join(
+        letter
+        if letter.isprintable() or letter in "\n\t"
+        else letter.encode("unicode_escape").decode("ascii")
+        for letter in text
+    )
+
+
 @dataclass(frozen=True)
 class CaseResult:
     """How one test case went (in native papers: one case with one seed)."""
@@ -45,6 +64,10 @@ class CaseResult:
     outcome: Outcome
     message: str = ""  # tells no expected value
     detail: str = ""  # the expected and the actual value, for the feedback level "full"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", tidy(self.message, MAX_CASE_TEXT))
+        object.__setattr__(self, "detail", tidy(self.detail, MAX_CASE_TEXT))
 
 
 @dataclass(frozen=True)
@@ -60,6 +83,9 @@ class Verdict:
     stderr: str = ""
     timings: Mapping[str, float] = field(default_factory=dict)  # seconds
     official_pass: bool | None = None  # the public benchmark's own rule, where it can be applied
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", tidy(self.message, MAX_MESSAGE))
 
     @property
     def passed(self) -> bool:

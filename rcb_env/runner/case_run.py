@@ -106,10 +106,13 @@ def _judge_one(
     try:
         got = cases.decode(theirs[1])
     except ValueError as problem:
-        return "failed", str(problem), ""
+        return "failed", str(problem)[:MAX_TEXT], ""
     want = cases.decode(blob)
     if record["compare"]:
-        found = cases.difference(want, got, rtol=record["rtol"], atol=record["atol"])
+        try:
+            found = cases.difference(want, got, rtol=record["rtol"], atol=record["atol"])
+        except Exception as problem:  # a number no float can hold, for instance
+            return "failed", f"the outputs cannot be compared ({type(problem).__name__})", ""
         if found is not None:
             return "failed", found.message, found.detail
     for check in checks:
@@ -174,7 +177,7 @@ def describe(error: BaseException) -> dict[str, Any]:
         text = str(error.msg) if isinstance(error, SyntaxError) else str(error)
     except Exception:
         text = "(its message cannot be read)"
-    kinds = [kind.__name__ for kind in type(error).__mro__[:-2]]
+    kinds = [kind.__name__[:80] for kind in type(error).__mro__[:-2]]
     return {
         "type": type(error).__name__[:80],
         "message": text[:MAX_TEXT],

@@ -27,15 +27,20 @@ def pack(header: Mapping[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
     return b"".join([len(text).to_bytes(4, "big"), text, *blobs])
 
 
-def unpack(read_exactly: Callable[[int], bytes]) -> Message:
+def unpack(
+    read_exactly: Callable[[int], bytes], *, max_header_bytes: int = MAX_HEADER_BYTES
+) -> Message:
     """Read one message with a function that returns exactly n bytes.
+
+    A header of empty lists takes twenty times its length once it is parsed; whoever reads headers of a process that may
+    be hostile sets `max_header_bytes` accordingly.
 
     Raises:
         WireError: the header or the blobs are malformed or larger than the limits.
     """
     size = int.from_bytes(read_exactly(4), "big")
-    if size > MAX_HEADER_BYTES:
-        raise WireError(f"a header of {size} bytes is larger than {MAX_HEADER_BYTES}")
+    if size > max_header_bytes:
+        raise WireError(f"a header of {size} bytes is larger than {max_header_bytes}")
     try:
         header = json.loads(read_exactly(size))
     except (ValueError, RecursionError) as error:
