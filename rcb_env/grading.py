@@ -89,5 +89,5 @@ class Grader:
         try:
             verdict = mode.grade(challenge, code, "final" if final else "feedback")
         except BoxDied as error:
-            verdict = Verdict("infra_error", message=str(error))
+            verdict = Verdict("infra_error", message=str(error).split("\n")[0])
         return replace(verdict, timings={**verdict.timings, "total_s": time.monotonic() - started})

@@ -11,6 +11,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -59,20 +60,23 @@ class Finding:
 
 @click.command()
 @click.option(
-    "--prepare", is_flag=True, help="Also install the packages of boxes now, not on first use."
+    "--prepare",
+    is_flag=True,
+    help="Also install the packages of boxes now, where they are missing.",
 )
+@options.dataset
 @options.quiet
 @options.as_json
-def doctor(prepare: bool, quiet: bool, as_json: bool) -> None:
+def doctor(prepare: bool, dataset: str, quiet: bool, as_json: bool) -> None:
     """Say what works on this machine. Exit code 0 if code can be run in at least one sandbox."""
-    from rcb_env.sandbox import images
+    from rcb_env.cli.run import realise_boxes
+    from rcb_env.papers import load_dataset
 
+    images = sorted({paper.image for paper in load_dataset(dataset).papers})
     if prepare:
-        for image in images.names():
-            images.realise(image, lambda line: click.echo(line, err=True))
-    bubblewrap = _bubblewrap()
-    sandboxes = [bubblewrap, _docker()]
-    findings = [_python(), *sandboxes, *_environments(), *_keys()]
+        realise_boxes(images)
+    sandboxes = [_bubblewrap(), _docker(images)]
+    findings = [_python(), *sandboxes, *_environments(images), *_keys()]
     able = any(finding.works for finding in sandboxes)
     if as_json:
         click.echo(json.dumps({"works": able, "findings": [asdict(one) for one in findings]}))
@@ -114,7 +118,7 @@ def _bubblewrap() -> Finding:
     return Finding(name, False, f"{version}, but no box starts: {said}", fix)
 
 
-def _docker() -> Finding:
+def _docker(images: Sequence[str]) -> Finding:
     from rcb_env.errors import RcbError
 
     name = "Docker engine"
@@ -125,9 +129,9 @@ def _docker() -> Finding:
     except RcbError as error:
         fix = "start an engine, or name one with DOCKER_HOST; bubblewrap needs none"
         return Finding(name, False, str(error), fix)
-    from rcb_env.sandbox import docker_images, images
+    from rcb_env.sandbox import docker_images
 
-    missing = [image for image in images.names() if not docker_images.digest(image)]
+    missing = [image for image in images if not docker_images.digest(image)]
     if missing:
         return Finding(
             name,
@@ -138,11 +142,11 @@ def _docker() -> Finding:
     return Finding(name, True, f"{version}, with the images of boxes")
 
 
-def _environments() -> list[Finding]:
+def _environments(names: Sequence[str]) -> list[Finding]:
     from rcb_env.sandbox import images
 
     findings = []
-    for image in images.names():
+    for image in names:
         built = images.find(image)
         name = f"packages of {image!r}"
         if built is None:

@@ -47,7 +47,7 @@ def grade(
     from rcb_env.cli.run import finish, realise_boxes, show_progress
     from rcb_env.errors import UsageError
     from rcb_env.experiment import default_folder, grade_completions, regrade
-    from rcb_env.sandbox import images
+    from rcb_env.papers import load_dataset
     from rcb_env.store import RunStore
 
     path = Path(source)
@@ -59,10 +59,12 @@ def grade(
     if again and (papers or challenges):
         raise UsageError("a run is judged again as a whole: leave out --papers and --challenges")
     if again:
-        RunStore.open(path)  # before the packages of boxes are installed for nothing
+        source_of = RunStore.open(path).record.get("dataset", {}).get("source", "bundled")
+        dataset = dataset or str(source_of)
+    papers_needed = load_dataset(dataset or "bundled").papers
     folder = Path(out) if out is not None else default_folder(f"graded-{path.resolve().stem}")
     if sandboxes.make(sandbox).name == "bubblewrap":
-        realise_boxes(images.names())
+        realise_boxes(paper.image for paper in papers_needed)
     with show_progress("grading") as tell:
         if again:
             store = regrade(

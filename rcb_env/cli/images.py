@@ -20,11 +20,12 @@ def images() -> None:
     "--base", metavar="IMAGE", help="What to build on: an image with a Python 3.11 or newer."
 )
 def build(image: str | None, base: str | None) -> None:
-    """Build an image, or all of them, unless built already."""
+    """Build an image, or those of the bundled papers, unless built already."""
+    from rcb_env.papers import load_dataset
     from rcb_env.sandbox import docker_images
-    from rcb_env.sandbox import images as known
 
-    for name in (image,) if image else known.names():
+    needed = {paper.image for paper in load_dataset().papers}
+    for name in (image,) if image else sorted(needed):
         tag = docker_images.build(
             name,
             base=base or docker_images.DEFAULT_BASE,

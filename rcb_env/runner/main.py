@@ -222,7 +222,9 @@ class Runner:
         """Whether the processes that stay are alive and nobody of the same user has changed them."""
         disturbed = select.poll()
         for _, channel in self._zygotes.values():
-            disturbed.register(channel, select.POLLIN)  # an end of stream, or a message nobody asked for
+            disturbed.register(
+                channel, select.POLLIN
+            )  # an end of stream, or a message nobody asked for
         if disturbed.poll(0):
             return False
         try:

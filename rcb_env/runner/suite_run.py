@@ -16,7 +16,7 @@ import importlib.util
 import os
 import sys
 import unittest
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
@@ -94,6 +94,7 @@ class Hidden(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """The hidden module of this name, unless the candidate's code is what asks for it."""
+        del path, target
         if fullname not in self._sources or self._candidate_asks():
             return None
         file = self._sources[fullname][0]
@@ -144,23 +145,28 @@ class Recorder(unittest.TextTestResult):
         super().__init__(*args, **kwargs)
         self.outcomes: dict[str, tuple[str, Any]] = {}
 
-    def addSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802
+    def addSuccess(self, test: unittest.TestCase) -> None:
+        """See `unittest.TestResult`."""
         super().addSuccess(test)
         self.outcomes.setdefault(_test_name(test), ("passed", None))
 
-    def addFailure(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802
+    def addFailure(self, test: unittest.TestCase, err: Any) -> None:
+        """See `unittest.TestResult`."""
         super().addFailure(test, err)
         self.outcomes[_test_name(test)] = ("failed", describe(err[1]))
 
-    def addError(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802
+    def addError(self, test: unittest.TestCase, err: Any) -> None:
+        """See `unittest.TestResult`."""
         super().addError(test, err)
         self.outcomes[_test_name(test)] = ("error", describe(err[1]))
 
-    def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:
+        """See `unittest.TestResult`."""
         super().addSkip(test, reason)
         self.outcomes.setdefault(_test_name(test), ("skipped", None))
 
-    def addSubTest(self, test: unittest.TestCase, subtest: Any, err: Any) -> None:  # noqa: N802
+    def addSubTest(self, test: unittest.TestCase, subtest: Any, err: Any) -> None:
+        """See `unittest.TestResult`."""
         super().addSubTest(test, subtest, err)
         if err is not None:
             outcome = "failed" if issubclass(err[0], test.failureException) else "error"

@@ -100,13 +100,13 @@ def _test_run(channel: socket.socket, message: dict[str, Any], descriptors: list
         channel.close()
         argument_fd, result_fd, stdout_fd, stderr_fd = descriptors
         os.setsid()
-        for source, target in ((stdout_fd, 1), (stderr_fd, 2)):
-            os.dup2(source, target)
-            os.close(source)
+        for pipe, target in ((stdout_fd, 1), (stderr_fd, 2)):
+            os.dup2(pipe, target)
+            os.close(pipe)
         os.chdir(message["folder"])
-        with open(argument_fd, "rb") as stream:
-            stream.seek(0)
-            argument = stream.read()
+        with open(argument_fd, "rb") as source:
+            source.seek(0)
+            argument = source.read()
         confine.set_dumpable(True)  # an ordinary process again: it may read its own /proc entries
         confine.set_limits(message["limits"], processes_now=message["processes_now"])
         confine.forbid_what_outlives_a_process()

@@ -98,7 +98,7 @@ def _file_system(python: images.BoxPython, settings: BoxSettings) -> list[str]:
     for name in ("bin", "lib", "lib32", "lib64", "sbin"):
         path = Path("/", name)
         if path.is_symlink():
-            words += ["--symlink", os.readlink(path), str(path)]
+            words += ["--symlink", str(path.readlink()), str(path)]
         elif path.exists():
             words += ["--ro-bind", str(path), str(path)]
     for file in _SYSTEM_FILES:
@@ -123,11 +123,12 @@ class BubblewrapChannel:
     """The standard streams of a ``bwrap`` process."""
 
     def __init__(self, command: list[str]) -> None:
-        self._errors: IO[bytes] = tempfile.TemporaryFile()
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by close)
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, bufsize=0
         )
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._in, False)
         os.set_blocking(self._out, False)
@@ -219,7 +220,7 @@ class _Spawner:
             job, done = jobs.get()
             try:
                 done.set_result(job())
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001 (raised again where the box was asked for)
                 done.set_exception(error)
 
 

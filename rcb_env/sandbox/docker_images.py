@@ -50,7 +50,7 @@ def tag(image: str) -> str:
 def digest(image: str) -> str:
     """The engine's id of a built image, or "" when it is not built."""
     try:
-        found: str = engine().images.get(tag(image)).id
+        found = str(engine().images.get(tag(image)).id)
     except docker.errors.ImageNotFound:
         return ""
     return found
