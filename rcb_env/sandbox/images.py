@@ -153,6 +153,7 @@ def _build(image: str, box: BoxPython, lock_file: Path, tell: Progress, held: in
     copy_stand_ins(image, next(box.prefix.glob("lib/python3*/site-packages")))
     let_everybody_read(box.prefix)
     (box.prefix / _COMPLETE).touch()
+    (box.prefix / _COMPLETE).chmod(0o644)
     tell(f"the environment of image {image!r} is ready")
 
 

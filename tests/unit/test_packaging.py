@@ -9,6 +9,7 @@ import sys
 import tomllib
 import zipfile
 from collections.abc import Sequence
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,18 @@ def test_a_lock_file_pins_exact_versions_and_names_no_place(lock: Path) -> None:
     lines = lock.read_text().splitlines()
     assert lines
     assert [line for line in lines if not _PIN.fullmatch(line)] == []
+
+
+@pytest.mark.parametrize("group", ["console_scripts", "gymnasium.envs", "rcb_env.agents"])
+def test_every_entry_point_leads_to_something(group: str) -> None:
+    points = [point for point in entry_points(group=group) if _is_ours(point)]
+    assert points
+    for point in points:
+        assert callable(point.load())
+
+
+def _is_ours(point: EntryPoint) -> bool:
+    return point.dist is not None and point.dist.name == "rcb-env"
 
 
 def test_every_dependency_is_locked() -> None:
