@@ -1,7 +1,7 @@
 """Boxes made with bubblewrap: namespaces without a daemon, about 10 ms each.
 
 A box has its own process, network, IPC, host name and mount namespaces: no network, a read-only root made of the host's
-/usr, the Python in use and the image's packages, three size-capped temporary folders, and no capabilities. Started by
+programs and libraries, the Python in use and the image's packages, three size-capped temporary folders, and no capabilities. Started by
 root, it runs as a user of its own; started by anybody else, in a user namespace. Closing it kills every process in it.
 Not covered: a limit on the memory of files and shared memory beyond the temporary folders' size; the runner watches the
 memory of processes (Docker bounds all of it by cgroup).
@@ -34,6 +34,8 @@ _FIRST_UID = (
 )
 # Fixed places in a box, whatever the host's: a Python or a cache below /tmp would vanish under the box's own /tmp.
 _PYTHON, _PACKAGES = Path("/opt/rcb/python"), Path("/opt/rcb/packages")
+_SYSTEM = (Path("/usr"), Path("/usr/local"))
+_FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libexec")  # of each prefix
 _SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives")
 _uids = itertools.count(_FIRST_UID + os.getpid() % 50_000 * 16)
 
@@ -58,7 +60,7 @@ class Bubblewrap:
         uid = next(_uids) if os.geteuid() == 0 else 0
         executable = python.executable.resolve()
         base = python.base_prefix.resolve()
-        if not base.is_relative_to("/usr"):
+        if base not in _SYSTEM:
             executable = _PYTHON / executable.relative_to(base)
         environment = {
             **settings.environment(),
@@ -94,7 +96,12 @@ def _isolation(uid: int) -> list[str]:
 
 
 def _file_system(python: images.BoxPython, settings: BoxSettings) -> list[str]:
-    words = ["--ro-bind", "/usr", "/usr"]
+    words: list[str] = []
+    for folder in ("/usr", "/usr/local", "/usr/share"):
+        words += ["--perms", "0755", "--dir", folder]
+    for system in _SYSTEM:
+        words += _bind(system, system)
+    words += ["--ro-bind-try", "/usr/share/zoneinfo", "/usr/share/zoneinfo"]
     for name in ("bin", "lib", "lib32", "lib64", "sbin"):
         path = Path("/", name)
         if path.is_symlink():
@@ -112,11 +119,28 @@ def _file_system(python: images.BoxPython, settings: BoxSettings) -> list[str]:
         words += ["--perms", "0755", "--dir", folder]
     words += ["--ro-bind", str(packages), str(_PACKAGES)]
     base = python.base_prefix.resolve()
-    if not base.is_relative_to("/usr"):
-        words += ["--ro-bind", str(base), str(_PYTHON)]
+    if base not in _SYSTEM:
+        words += ["--perms", "0755", "--dir", str(_PYTHON), *_bind(base, _PYTHON)]
     for folder in ("/work", "/tmp", "/dev/shm"):
         words += ["--perms", "1777", "--size", str(settings.scratch_bytes), "--tmpfs", folder]
     return [*words, "--remount-ro", "/"]
+
+
+def _bind(prefix: Path, place: Path) -> list[str]:
+    """Programs and libraries below a prefix, read-only, without any packages of the Pythons there.
+
+    Nothing else of the host is shown: a checkout below /usr/src, or this very tool among the packages of the system's
+    Python, would hold the papers, and with them the answers.
+    """
+    words = []
+    for name in _FOLDERS:
+        folder = prefix / name
+        if folder.is_dir():
+            words += ["--ro-bind", str(folder), str(place / name)]
+            for packages in sorted(folder.glob("python3*/*-packages")):
+                hidden = str(place / packages.relative_to(prefix))
+                words += ["--tmpfs", hidden, "--remount-ro", hidden]
+    return words
 
 
 class BubblewrapChannel:
