@@ -1,6 +1,6 @@
 """The group of commands, and how they end.
 
-Exit codes: 0 all went well; 1 the command worked and its answer is no (a paper fails its check, no sandbox works);
+Exit codes: 0 all went well; 1 the command worked and its answer is no (a paper fails its check, no sandbox works, no episode of a run got a verdict);
 2 it could not do what was asked, with one line on stderr that starts with ``rcb:``; 130 interrupted by Ctrl-C (143:
 ended by SIGTERM). Episodes that fail are results, not errors.
 Any other exception is a bug of ours and keeps its traceback.

@@ -157,6 +157,9 @@ def finish(store: RunStore, *, quiet: bool, as_json: bool) -> None:
         store: the run.
         quiet: no table.
         as_json: the last line of stdout is the run's object; the table goes to stderr.
+
+    Raises:
+        click.exceptions.Exit: with code 1: infrastructure left no episode with a verdict.
     """
     from rcb_env.cli.results import print_tables
     from rcb_env.report.summary import summarize
@@ -167,6 +170,8 @@ def finish(store: RunStore, *, quiet: bool, as_json: bool) -> None:
         click.echo(f"More: rcb report {store.folder}; rcb trajectory {store.folder}", err=True)
     if as_json:
         click.echo(json.dumps(summary.brief()))
+    if summary.score.coverage == 0:
+        raise click.exceptions.Exit(1)
 
 
 def realise_boxes(names: Iterable[str]) -> None:

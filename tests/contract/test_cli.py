@@ -273,3 +273,13 @@ def test_check_answers_with_its_exit_code(tiny: Path, tmp_path: Path) -> None:
     blind = _rcb("check", "tiny", *options, folder=tmp_path)
     assert blind.returncode == 1
     assert "tiny/src/twice.py" in blind.stdout
+
+
+def test_a_run_in_which_no_model_answered_is_no_success(tiny: Path, tmp_path: Path) -> None:
+    """Case C071: a server that is not there is no model that knows nothing."""
+    options = ["--dataset", str(tiny), "--json", "--model-retries", "0"]
+    server = ["--model", "m", "--base-url", "http://127.0.0.1:9/v1"]
+    done = _rcb("run", "--agent", "single-shot", *server, *options, folder=tmp_path)
+    assert done.returncode == 1
+    run = json.loads(done.stdout.splitlines()[-1])
+    assert run["states"]["infra_error"] == run["planned"] == 1
