@@ -14,11 +14,9 @@ from gymnasium.envs.registration import registry as _registry
 
 if TYPE_CHECKING:
     from rcb_env.actions import TOOLS, ActionSpace, TextSpace, Tool, ToolCall, parse, tool_schemas
-    from rcb_env.env import ResearchCodeEnv
-    from rcb_env.episode import (
+    from rcb_env.agent import (
         Agent,
         BudgetSpent,
-        Episode,
         ModelSettings,
         NoAnswer,
         Task,
@@ -26,8 +24,10 @@ if TYPE_CHECKING:
         Usage,
         agent_names,
         make_agent,
-        play_episode,
+        without_credentials,
     )
+    from rcb_env.env import ResearchCodeEnv
+    from rcb_env.episode import Budgets, Episode, Recorder, play_episode
     from rcb_env.errors import (
         AgentError,
         ModelError,
@@ -39,8 +39,10 @@ if TYPE_CHECKING:
         StoreError,
         UsageError,
     )
+    from rcb_env.extraction import Extracted, extract
     from rcb_env.grading import Grader, Verdict
     from rcb_env.markers import Masked
+    from rcb_env.mutation import Mutant, mutants
     from rcb_env.papers import Challenge, Dataset, Paper, load_dataset
 
 _HOME = {
@@ -54,10 +56,9 @@ _HOME = {
         "tool_schemas",
     ),
     "rcb_env.env": ("ResearchCodeEnv",),
-    "rcb_env.episode": (
+    "rcb_env.agent": (
         "Agent",
         "BudgetSpent",
-        "Episode",
         "ModelSettings",
         "NoAnswer",
         "Task",
@@ -65,8 +66,9 @@ _HOME = {
         "Usage",
         "agent_names",
         "make_agent",
-        "play_episode",
+        "without_credentials",
     ),
+    "rcb_env.episode": ("Budgets", "Episode", "Recorder", "play_episode"),
     "rcb_env.errors": (
         "AgentError",
         "ModelError",
@@ -78,8 +80,10 @@ _HOME = {
         "StoreError",
         "UsageError",
     ),
+    "rcb_env.extraction": ("Extracted", "extract"),
     "rcb_env.grading": ("Grader", "Verdict"),
     "rcb_env.markers": ("Masked",),
+    "rcb_env.mutation": ("Mutant", "mutants"),
     "rcb_env.papers": ("Challenge", "Dataset", "Paper", "load_dataset"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
@@ -90,18 +94,22 @@ __all__ = [
     "Agent",
     "AgentError",
     "BudgetSpent",
+    "Budgets",
     "Challenge",
     "Dataset",
     "Episode",
+    "Extracted",
     "Grader",
     "Masked",
     "ModelError",
     "ModelRefusedRequest",
     "ModelSettings",
+    "Mutant",
     "NoAnswer",
     "Paper",
     "PaperError",
     "RcbError",
+    "Recorder",
     "ResearchCodeEnv",
     "SandboxError",
     "SandboxUnavailable",
@@ -115,11 +123,14 @@ __all__ = [
     "UsageError",
     "Verdict",
     "agent_names",
+    "extract",
     "load_dataset",
     "make_agent",
+    "mutants",
     "parse",
     "play_episode",
     "tool_schemas",
+    "without_credentials",
 ]
 
 ENV_ID = "rcb/Challenge-v0"

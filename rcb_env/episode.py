@@ -1,14 +1,6 @@
-"""What an agent is, what it is given, and the one loop in which every agent plays.
+"""The one loop in which every agent plays, and the episode it leaves behind.
 
-An agent is any object with ``play(task)``, a generator that yields tool calls and gets a `Turn`
-back for each::
-
-    def play(self, task):
-        turn = yield ToolCall("write_region", {"code": "    return x"})
-        yield ToolCall("submit")
-
-Greedy baselines, repair loops and tool users all go through `play_episode`, so their episodes can
-be compared pair by pair. Whatever an agent does ends as an `Episode`, which is plain data:
+Whatever an agent does ends as an `Episode`, which is plain data:
 - submitted, out of steps, out of a budget, or simply finished: graded as the region stands;
 - `NoAnswer`: graded if the region was changed before, else status "invalid" with the reason;
 - a model API that gives no reply, a box that dies, an agent with a bug: "infra_error", with the
@@ -16,8 +8,8 @@ be compared pair by pair. Whatever an agent does ends as an `Episode`, which is 
 What would fail every further episode too is raised: a wrong key, model name or URL, an unknown
 setting, a full disk, no sandbox.
 
-Not covered: the steps' meaning (`rcb_env.env`), many episodes at once (`rcb_env.experiment`), where
-records go (`rcb_env.store`). Agents themselves live outside and are found by `make_agent`.
+Not covered: what an agent is (`rcb_env.agent`), the steps' meaning (`rcb_env.env`), many episodes
+at once (`rcb_env.experiment`), where records go (`rcb_env.store`).
 """
 
 from __future__ import annotations
@@ -25,41 +17,28 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import importlib
-import importlib.metadata
 import time
 import traceback
-import typing
-import urllib.parse
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
-from pydantic import TypeAdapter, ValidationError
-
 from rcb_env.actions import ToolCall
+from rcb_env.agent import Agent, BudgetSpent, NoAnswer, Spent, Task, Turn, Usage, agent_label
 from rcb_env.errors import (
-    AgentError,
     ModelError,
     ModelRefusedRequest,
     SandboxError,
     SandboxUnavailable,
     StoreError,
     UsageError,
-    unknown,
 )
-from rcb_env.markers import Masked
-from rcb_env.papers import Challenge
 
 if TYPE_CHECKING:
     import gymnasium
 
     from rcb_env.grading import Verdict
 
-AGENTS = "rcb_env.agents"
-"""The entry point group in which agents are registered."""
-
-NoAnswerReason = Literal["truncated", "empty", "refused", "no_code", "context_exceeded"]
 EndReason = Literal[
     "submitted",
     "steps_spent",
@@ -76,65 +55,6 @@ EndReason = Literal[
     "model_error",
     "sandbox_error",
 ]
-_Spent = Literal["tokens_spent", "cost_spent", "wall_time_spent"]
-
-
-class NoAnswer(Exception):
-    """Raised by an agent whose model gave nothing that can be graded.
-
-    Args:
-        reason: one of `NoAnswerReason`.
-        detail: one line for the record.
-    """
-
-    def __init__(self, reason: NoAnswerReason, detail: str = "") -> None:
-        super().__init__(f"{reason}: {detail}" if detail else reason)
-        self.reason: NoAnswerReason = reason
-        self.detail = detail
-
-
-class BudgetSpent(Exception):
-    """Raised inside an agent, by ``task.spend``, when the episode's budget is gone.
-
-    An agent lets it pass. One that does not is stopped at its next step.
-    """
-
-    def __init__(self, reason: _Spent) -> None:
-        super().__init__(reason.replace("_", " "))
-        self.reason: _Spent = reason
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What model calls took."""
-
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    """Everything generated, reasoning included."""
-    reasoning_tokens: int = 0
-    """The part of the completion tokens that was reasoning, where the server says so."""
-    cost_usd: float | None = 0.0
-    """None: the price of at least one call is unknown."""
-    calls: int = 0
-    estimated: bool = False
-    """Whether some of these numbers are counted here because the server gave none."""
-
-    @property
-    def tokens(self) -> int:
-        """Prompt and completion tokens."""
-        return self.prompt_tokens + self.completion_tokens
-
-    def __add__(self, other: Usage) -> Usage:
-        """Both together; an unknown cost makes the sum unknown."""
-        known = self.cost_usd is not None and other.cost_usd is not None
-        return Usage(
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
-            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
-            cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
-            calls=self.calls + other.calls,
-            estimated=self.estimated or other.estimated,
-        )
 
 
 @dataclass(frozen=True)
@@ -159,160 +79,6 @@ class Budgets:
         for name, value in self.__dict__.items():
             if value is not None and not value > 0:
                 raise UsageError(f"the budget {name} is {value}; it must be more than 0")
-
-
-@dataclass(frozen=True)
-class ModelSettings:
-    """Which model an agent talks to and how; never holds a key."""
-
-    name: str
-    """As the server calls it, or ``simulated:skill=0.5``."""
-    base_url: str | None = None
-    """Address of an OpenAI-compatible API, with its ``/v1``; None: OPENAI_BASE_URL, else OpenAI."""
-    temperature: float | None = 0.0
-    """None: the server's own default."""
-    max_tokens: int | None = None
-    """Longest completion, reasoning included; None: the server's own limit."""
-    reasoning_effort: str | None = None
-    """Passed on as it is; None: not sent."""
-    context_tokens: int | None = None
-    """The model's window; None: unknown, so the server is the one to refuse."""
-    timeout_s: float = 600.0
-    """Longest wait for one reply."""
-    max_retries: int = 5
-    """How often one request is sent again after 429, 5xx, a time-out or a lost connection."""
-    max_wait_s: float = 60.0
-    """Longest single wait before a retry; a server that asks for more ends the episode."""
-    input_usd_per_mtok: float | None = None
-    """Price of a million prompt tokens; None: the built-in table."""
-    output_usd_per_mtok: float | None = None
-    """Price of a million completion tokens; None: the built-in table."""
-
-    def __post_init__(self) -> None:
-        """Refuse settings no server can work with.
-
-        Raises:
-            UsageError: with the setting's name and what it may be.
-        """
-        if not self.name.strip():
-            raise UsageError("the model has an empty name; pass one with --model")
-        at_least: dict[str, float] = {
-            "temperature": 0,
-            "max_tokens": 1,
-            "context_tokens": 1,
-            "max_retries": 0,
-            "max_wait_s": 0,
-            "input_usd_per_mtok": 0,
-            "output_usd_per_mtok": 0,
-        }
-        for name, least in at_least.items():
-            value = getattr(self, name)
-            if value is not None and not value >= least:
-                raise UsageError(f"the model's {name} is {value}; it must be at least {least:g}")
-        if not self.timeout_s > 0:
-            raise UsageError(f"the model's timeout_s is {self.timeout_s}; it must be more than 0")
-
-    def to_dict(self) -> dict[str, Any]:
-        """As a run records it; a user name or password inside the address is left out."""
-        base_url = self.base_url and without_credentials(self.base_url)
-        return {**dataclasses.asdict(self), "base_url": base_url}
-
-
-def without_credentials(url: str) -> str:
-    """An address without the ``user:password@`` it may hold, for messages and records."""
-    try:
-        parts = urllib.parse.urlsplit(url)
-    except ValueError:
-        return url
-    return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-
-def _ignore_record(kind: str, payload: Mapping[str, object]) -> None:
-    pass
-
-
-def _ignore_usage(usage: Usage) -> None:
-    pass
-
-
-@dataclass(frozen=True)
-class Task:
-    """What an agent is given: the challenge, and where to report to.
-
-    Agents that are judged use the properties below; only oracles look into ``challenge``.
-    """
-
-    challenge: Challenge
-    seed: int = 0
-    """One per (run seed, challenge, sample): all of an agent's randomness comes from it."""
-    sample: int = 0
-    model: ModelSettings | None = None
-    with_paper: bool = True
-    record: Callable[[str, Mapping[str, object]], None] = _ignore_record
-    """Put something into the trajectory now, for instance ``("model_call", {...})``."""
-    spend: Callable[[Usage], None] = _ignore_usage
-    """Report a model call; raises `BudgetSpent` when the budget is gone."""
-
-    @property
-    def hint(self) -> str:
-        """The short phrase that says what is missing."""
-        return self.challenge.hint
-
-    @property
-    def file(self) -> str:
-        """Path of the file with the missing part, relative to the workspace."""
-        return self.challenge.file
-
-    @property
-    def masked(self) -> Masked:
-        """The file around the missing part."""
-        return self.challenge.masked()
-
-    @property
-    def masked_file(self) -> str:
-        """The file with the placeholder, as text that any encoding of Unicode can carry."""
-        return _readable(self.masked.text.encode("utf-8", "surrogateescape"))
-
-    @property
-    def context_files(self) -> dict[str, str]:
-        """The paper's context files, then its other files with challenges, all without tags."""
-        paper = self.challenge.paper
-        others = (path for path in paper.annotated if path != self.challenge.file)
-        return {path: _readable(paper.visible[path]) for path in (*paper.context, *others)}
-
-    @property
-    def paper_text(self) -> str:
-        """The paper, or "" when the task is set without it."""
-        return self.challenge.paper.text if self.with_paper else ""
-
-
-def _readable(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
-
-
-@dataclass(frozen=True)
-class Turn:
-    """The environment's answer to one tool call."""
-
-    text: str
-    error: bool
-    """Whether the call itself was wrong; ``text`` says how. Failing tests are no error."""
-    tests: Mapping[str, Any] | None
-    """After run_tests: ``status``, and what else the feedback level tells; else None."""
-    steps_left: int
-    test_runs_left: int
-
-
-class Agent(Protocol):
-    """Anything that plays; a frozen dataclass whose fields are its settings.
-
-    Class attributes that are read where they exist: ``name`` (how records call it) and
-    ``uses_model`` (True: it needs one; False: it takes none; None or missing: it may have one).
-    """
-
-    def play(self, task: Task) -> Generator[ToolCall, Turn, None]:
-        """Yield tool calls until done. May raise `NoAnswer`."""
-        ...
 
 
 class Recorder(Protocol):
@@ -407,113 +173,6 @@ class Episode:
 # --- agents by name ---------------------------------------------------------------------------
 
 
-def agent_names() -> list[str]:
-    """The registered agents."""
-    return sorted({point.name for point in importlib.metadata.entry_points(group=AGENTS)})
-
-
-def make_agent(spec: str, *, model: str | None) -> Agent:
-    """The agent that ``spec`` names.
-
-    Args:
-        spec: ``name`` or ``module:Class``, with settings or without: ``repair:rounds=3,paper=no``.
-        model: name of the model it is to use; only checked here, the task carries it.
-
-    Raises:
-        UsageError: there is no such agent, or it needs a model, or it takes none.
-        AgentError: a setting is unknown or has no valid value.
-    """
-    maker, label, settings = _find_agent(spec)
-    uses_model = getattr(maker, "uses_model", None)
-    if uses_model is True and not model:
-        raise UsageError(f"the agent {label!r} needs a model: add --model NAME")
-    if uses_model is False and model:
-        raise UsageError(f"the agent {label!r} takes no model: leave out --model {model}")
-    return _with_settings(maker, label, settings)
-
-
-def agent_label(agent: Agent) -> str:
-    """The shortest spec that makes this agent: its name, and the settings that were changed."""
-    kind = type(agent)
-    name = getattr(kind, "name", None) or f"{kind.__module__}:{kind.__qualname__}"
-    changed = [
-        f"{each.name}={_written(getattr(agent, each.name))}"
-        for each in _settings_of(kind)
-        if getattr(agent, each.name) != each.default
-    ]
-    return f"{name}:{','.join(changed)}" if changed else str(name)
-
-
-def agent_settings(agent: Agent) -> dict[str, Any]:
-    """All settings of an agent with their values, defaults included."""
-    return {each.name: getattr(agent, each.name) for each in _settings_of(type(agent))}
-
-
-def _settings_of(kind: type[Any]) -> list[dataclasses.Field[Any]]:
-    if not dataclasses.is_dataclass(kind):
-        return []
-    return [each for each in dataclasses.fields(kind) if each.init]
-
-
-def _written(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _find_agent(spec: str) -> tuple[type[Any], str, str]:
-    """The agent's class, its name in messages, and the text of its settings."""
-    name, _, rest = spec.strip().partition(":")
-    for point in importlib.metadata.entry_points(group=AGENTS):
-        if point.name == name:
-            return _load_agent(point.module, point.attr, name), name, rest
-    class_name, _, settings = rest.partition(":")
-    if class_name.isidentifier() and all(part.isidentifier() for part in name.split(".")):
-        label = f"{name}:{class_name}"
-        return _load_agent(name, class_name, label), label, settings
-    raise unknown("agent", name, agent_names(), where="rcb list agents")
-
-
-def _load_agent(module: str, class_name: str, label: str) -> type[Any]:
-    try:
-        found = getattr(importlib.import_module(module), class_name)
-    except ImportError as error:
-        raise UsageError(f"the agent {label!r} cannot be imported: {error}") from error
-    except AttributeError:
-        raise UsageError(f"the module {module!r} has no class {class_name!r}") from None
-    if not isinstance(found, type) or not callable(getattr(found, "play", None)):
-        raise UsageError(f"{label!r} is no agent: it must be a class with a method play(task)")
-    return found
-
-
-def _with_settings(maker: type[Any], label: str, text: str) -> Agent:
-    valid = [each.name for each in _settings_of(maker)]
-    listing = f"it has {', '.join(valid)}" if valid else "it has none"
-    types = typing.get_type_hints(maker, include_extras=True) if valid else {}
-    values: dict[str, Any] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals:
-            raise AgentError(f"{part!r} is no setting of the agent {label!r}: write name=value")
-        if key not in valid:
-            raise AgentError(f"the agent {label!r} has no setting {key!r}; {listing}")
-        if key in values:
-            raise AgentError(f"the setting {key!r} of the agent {label!r} is given twice")
-        try:
-            values[key] = TypeAdapter(types[key]).validate_python(value)
-        except ValidationError as error:
-            reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-            raise AgentError(
-                f"the agent {label!r} cannot take {key}={value}: {reason[:1].lower()}{reason[1:]}"
-            ) from None
-    try:
-        made: Agent = maker(**values)
-    except (TypeError, ValueError) as error:
-        raise AgentError(f"the agent {label!r} cannot be made: {error}") from error
-    return made
-
-
-# --- the loop ---------------------------------------------------------------------------------
-
-
 class _Playing(Protocol):
     """What is read from `rcb_env.env.ResearchCodeEnv` beside reset and step."""
 
@@ -535,7 +194,7 @@ class _Meter:
     def elapsed_s(self) -> float:
         return time.monotonic() - self.began
 
-    def spent(self) -> _Spent | None:
+    def spent(self) -> Spent | None:
         limits = self.budgets
         if limits.tokens is not None and self.usage.tokens > limits.tokens:
             return "tokens_spent"

@@ -40,8 +40,8 @@ from rcb_env import (
     Task,
     Usage,
     UsageError,
+    without_credentials,
 )
-from rcb_env.episode import without_credentials
 
 if TYPE_CHECKING:
     import openai

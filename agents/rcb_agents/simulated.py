@@ -17,8 +17,7 @@ from pydantic import Field
 
 from rcb_agents.model import Reply
 from rcb_agents.single_shot import SingleShot
-from rcb_env import ModelSettings, Task, ToolCall, Turn, Usage, UsageError
-from rcb_env.mutation import mutants
+from rcb_env import ModelSettings, Task, ToolCall, Turn, Usage, UsageError, mutants
 
 _CHARS_PER_TOKEN = 4
 

@@ -8,8 +8,7 @@ from typing import ClassVar
 
 from rcb_agents import prompts
 from rcb_agents.model import Conversation, Reply, open_model
-from rcb_env import NoAnswer, Task, ToolCall, Turn
-from rcb_env.extraction import extract
+from rcb_env import NoAnswer, Task, ToolCall, Turn, extract
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def list_agents(as_json: bool) -> None:
     """List the agents and their settings (``--agent NAME:setting=value,…``); with --json one object a line."""
     from importlib.metadata import entry_points
 
-    from rcb_env.episode import AGENTS
+    from rcb_env.agent import AGENTS
 
     rows: list[dict[str, Any]] = []
     for point in sorted(entry_points(group=AGENTS), key=lambda point: point.name):

@@ -158,7 +158,7 @@ def _environments(names: Sequence[str]) -> list[Finding]:
 
 
 def _keys() -> list[Finding]:
-    from rcb_env.episode import without_credentials
+    from rcb_env.agent import without_credentials
 
     key = "OPENAI_API_KEY"
     found = (

@@ -183,7 +183,8 @@ def realise_boxes(names: Iterable[str]) -> None:
 
 
 def _config(given: Mapping[str, Any]) -> RunConfig:
-    from rcb_env.episode import Budgets, ModelSettings
+    from rcb_env.agent import ModelSettings
+    from rcb_env.episode import Budgets
     from rcb_env.experiment import RunConfig
 
     model = None

@@ -20,7 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rcb_env.episode import EndReason, Episode, Usage
+from rcb_env.agent import Usage
+from rcb_env.episode import EndReason, Episode
 from rcb_env.errors import StoreError, UsageError
 from rcb_env.experiment import crew
 from rcb_env.experiment.plan import Job, challenges_digest, jobs, now, run_record

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from rcb_env import sandbox as sandboxes
-from rcb_env.episode import Budgets, ModelSettings, agent_label, agent_settings, make_agent
+from rcb_env.agent import ModelSettings, agent_label, agent_settings, make_agent
+from rcb_env.episode import Budgets
 from rcb_env.errors import UsageError, unknown
 from rcb_env.papers import Challenge, Dataset, load_dataset
 from rcb_env.store import EpisodeKey, RunStore, digest

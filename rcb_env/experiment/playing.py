@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from rcb_env.episode import Episode, Task, make_agent, play_episode
+from rcb_env.agent import Task, make_agent
+from rcb_env.episode import Episode, play_episode
 from rcb_env.errors import StoreError
 from rcb_env.experiment import crew
 from rcb_env.experiment.plan import Job, RunConfig, jobs, planned

@@ -14,19 +14,9 @@ from rcb_agents import prompts
 from rcb_agents.model import OpenAIModel
 
 from rcb_env.actions import ToolCall
+from rcb_env.agent import Agent, ModelSettings, NoAnswer, Task, Turn, Usage, make_agent
 from rcb_env.env import ResearchCodeEnv
-from rcb_env.episode import (
-    Agent,
-    Budgets,
-    Episode,
-    ModelSettings,
-    NoAnswer,
-    Task,
-    Turn,
-    Usage,
-    make_agent,
-    play_episode,
-)
+from rcb_env.episode import Budgets, Episode, play_episode
 from rcb_env.errors import ModelError, ModelRefusedRequest, StoreError, UsageError
 from rcb_env.grading import Grader
 from rcb_env.papers import Dataset, load_dataset

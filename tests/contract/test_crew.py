@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rcb_env.episode import Episode, Usage
+from rcb_env.agent import Usage
+from rcb_env.episode import Episode
 from rcb_env.errors import ModelRefusedRequest, StoreError
 from rcb_env.experiment.crew import Play, Progress, work
 from rcb_env.experiment.plan import Job, episode_seed, jobs, own_lines, run_record

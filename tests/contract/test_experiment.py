@@ -67,7 +67,7 @@ def four_is_twice_two(out, ref):
 import time
 from dataclasses import dataclass
 from rcb_env.actions import ToolCall
-from rcb_env.episode import Usage
+from rcb_env.agent import Usage
 
 @dataclass(frozen=True)
 class Slow:

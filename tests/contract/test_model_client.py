@@ -15,7 +15,7 @@ import pytest
 from rcb_agents import tokens
 from rcb_agents.model import OpenAIModel, Reply, retry_after_s
 
-from rcb_env.episode import ModelSettings, NoAnswer
+from rcb_env.agent import ModelSettings, NoAnswer
 from rcb_env.errors import ModelError, ModelRefusedRequest, UsageError
 
 # A server's class lives in conftest.py, which cannot be imported from here.

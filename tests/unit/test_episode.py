@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 from rcb_env.actions import ToolCall
-from rcb_env.episode import (
-    Budgets,
-    Episode,
+from rcb_env.agent import (
     ModelSettings,
     NoAnswer,
     Task,
@@ -25,6 +23,7 @@ from rcb_env.episode import (
     make_agent,
     without_credentials,
 )
+from rcb_env.episode import Budgets, Episode
 from rcb_env.errors import AgentError, UsageError
 from rcb_env.papers import Challenge, load_dataset
 
