@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
@@ -43,7 +44,9 @@ def run_experiment(
     if store.record["config"]["challenges"] != identity["challenges"]:
         raise StoreError(f"{store.folder} was made for other challenges: open it with this config")
     model = config.model.name if config.model else None
-    with Grader(config.sandbox, workers=config.workers) as grader:
+    # Workers mostly wait for models; more boxes than processors would only take memory.
+    boxes = min(config.workers, os.cpu_count() or 1)
+    with Grader(config.sandbox, workers=boxes) as grader:
 
         def make_play() -> crew.Play:
             agent = make_agent(config.agent, model=model)
