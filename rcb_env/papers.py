@@ -17,7 +17,7 @@ import datetime
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -29,7 +29,9 @@ from rcb_env.errors import PaperError, UsageError, unknown
 from rcb_env.imports import reachable, third_party
 from rcb_env.markers import Masked, Region
 from rcb_env.metadata import Day, Document, FilePaths, Name, Strict, Words, read_yaml
+from rcb_env.published import PUBLISHED, folder_of
 
+NAMES = ("bundled", *PUBLISHED)  # data sets that are known by a name; anything else is a path
 Layout = Literal["native", "paper2code"]
 
 # The public runner's limit for one test run, and a memory limit all its suites fit in.
@@ -227,10 +229,10 @@ class Dataset:
 
 
 def load_dataset(name_or_folder: str | Path = "bundled") -> Dataset:
-    """Load the papers that come with rcb-env, or those of a folder.
+    """Load the papers that come with rcb-env, a published data set, or those of a folder.
 
     Args:
-        name_or_folder: ``"bundled"``, or a folder with ``papers.yaml`` (either layout; a clone of
+        name_or_folder: ``"bundled"``, ``"researchcodebench"`` (after ``rcb pull``), or a folder with ``papers.yaml`` (either layout; a clone of
             the public benchmark's repository will do), or one native paper's folder.
 
     Raises:
@@ -243,11 +245,13 @@ def load_dataset(name_or_folder: str | Path = "bundled") -> Dataset:
             if (folder / "papers.yaml").is_file():
                 return _load_folder(folder)
         raise UsageError("this installation has no bundled papers; install rcb-env again")
+    if isinstance(name_or_folder, str) and name_or_folder in PUBLISHED:
+        return replace(_load_folder(folder_of(name_or_folder)), name=name_or_folder)
     folder = Path(name_or_folder)
     if not folder.is_dir():
         raise UsageError(
-            f"no data set {str(name_or_folder)!r}: write `bundled`, or the path of a folder that"
-            " holds papers.yaml"
+            f"no data set {str(name_or_folder)!r}: write {', '.join(NAMES)}, or the path of a folder"
+            " that holds papers.yaml"
         )
     for inner in (folder, folder / "pset"):
         if (inner / "papers.yaml").is_file():

@@ -23,7 +23,7 @@ dataset = click.option(
     default="bundled",
     show_default=True,
     metavar="NAME|FOLDER",
-    help="The papers: `bundled`, or a folder with papers.yaml (also a clone of the public benchmark).",
+    help="The papers: `bundled`, `researchcodebench` (after `rcb pull`), or a folder with papers.yaml.",
 )
 papers = click.option(
     "--papers",

@@ -23,7 +23,7 @@ from rcb_env import sandbox as sandboxes
 from rcb_env.agent import ModelSettings, agent_label, agent_settings, make_agent
 from rcb_env.episode import Budgets
 from rcb_env.errors import UsageError, unknown
-from rcb_env.papers import Challenge, Dataset, load_dataset
+from rcb_env.papers import NAMES, Challenge, Dataset, load_dataset
 from rcb_env.store import EpisodeKey, RunStore, digest
 
 _PACKAGES = ("rcb-env", "gymnasium", "numpy", "openai")
@@ -166,7 +166,7 @@ def run_record(
         "dataset": {
             "name": dataset.name,
             # Absolute, so that the run can be judged again from anywhere.
-            "source": source if source == "bundled" else str(Path(source).absolute()),
+            "source": source if source in NAMES else str(Path(source).absolute()),
             "content_hash": dataset.content_hash,
         },
         "plan": [

@@ -1,0 +1,31 @@
+"""`rcb pull`: get a published data set into the user's cache."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command()
+@click.argument("name", metavar="NAME")
+@click.option(
+    "--from",
+    "source",
+    metavar="PATH|URL",
+    help="A mirror or a local clone to take it from.  [default: the data set's own repository]",
+)
+def pull(name: str, source: str | None) -> None:
+    """Get a published data set (researchcodebench), once; then --dataset NAME works everywhere.
+
+    The copy is one pinned commit and is checked to be what was published. It goes to the user's cache. Pulling again
+    checks the copy, and replaces it if it was changed.
+    """
+    from rcb_env.errors import unknown
+    from rcb_env.published import PUBLISHED
+    from rcb_env.pull import pull as pull_now
+
+    if name not in PUBLISHED:
+        raise unknown("data set", name, PUBLISHED)
+    wanted = PUBLISHED[name]
+    folder, fetched = pull_now(wanted, source, tell=lambda line: click.echo(line, err=True))
+    held = f"{wanted.papers} papers, {wanted.challenges} challenges, {wanted.lines:,} lines"
+    click.echo(f"{name}: {held}, in {folder}" + ("" if fetched else " (it was there already)"))
