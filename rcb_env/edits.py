@@ -14,6 +14,9 @@ import tokenize
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+_SURROGATE = re.compile(
+    "[\ud800-\udfff]"
+)  # from bytes that are no UTF-8; the tokenizer refuses them
 _WORD = re.compile(r"\w+|[^\w\s]")
 _SHOWN_LINES = 6
 _SHOWN_LINE_CHARS = 300
@@ -158,7 +161,7 @@ def _shape(code: str) -> _Shape | None:
     string_start = getattr(tokenize, "FSTRING_START", -1)
     string_end = getattr(tokenize, "FSTRING_END", -1)
     try:
-        for token in tokenize.generate_tokens(io.StringIO(code).readline):
+        for token in tokenize.generate_tokens(io.StringIO(_SURROGATE.sub("?", code)).readline):
             if token.type == tokenize.ERRORTOKEN:
                 return None
             if token.type == tokenize.STRING:

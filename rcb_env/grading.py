@@ -10,7 +10,9 @@ Not covered: what an agent gets to see of a verdict (`env.py`), and what verdict
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from rcb_env.errors import BoxDied
 from rcb_env.guarded import GuardedGrading
@@ -61,9 +63,11 @@ class Grader:
         """The name of the maker in use."""
         return self._fleet.maker.name
 
-    def describe(self) -> dict[str, str]:
-        """What a run records about where its code ran."""
-        return {"sandbox": self._fleet.maker.name, "version": self._fleet.maker.version}
+    def describe(self, images: Iterable[str]) -> dict[str, Any]:
+        """What a run records about where its code ran: the sandbox and the digests of its images."""
+        maker = self._fleet.maker
+        digests = {image: maker.digest(image) for image in sorted(set(images))}
+        return {"name": maker.name, "version": maker.version, "images": digests}
 
     def close(self) -> None:
         """End every box; grading that is under way ends with infra_error. Idempotent."""

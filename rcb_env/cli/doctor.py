@@ -69,12 +69,12 @@ class Finding:
 @options.as_json
 def doctor(prepare: bool, dataset: str, quiet: bool, as_json: bool) -> None:
     """Say what works on this machine. Exit code 0 if code can be run in at least one sandbox."""
-    from rcb_env.cli.run import realise_boxes
+    from rcb_env.cli.run import realise
     from rcb_env.papers import load_dataset
 
     images = sorted({paper.image for paper in load_dataset(dataset).papers})
     if prepare:
-        realise_boxes(images)
+        realise(sorted(images))
     sandboxes = [_bubblewrap(), _docker(images)]
     findings = [_python(), *sandboxes, *_environments(images), *_keys()]
     able = any(finding.works for finding in sandboxes)

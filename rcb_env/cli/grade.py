@@ -43,8 +43,7 @@ def grade(
     the code is extracted) or `code` (goes into the region as it is). With --papers or --challenges, what the file lacks
     of them counts as missing.
     """
-    from rcb_env import sandbox as sandboxes
-    from rcb_env.cli.run import finish, realise_boxes, show_progress
+    from rcb_env.cli.run import finish, prepare_sandbox, show_progress
     from rcb_env.errors import UsageError
     from rcb_env.experiment import default_folder, grade_completions, regrade
     from rcb_env.papers import load_dataset
@@ -61,11 +60,10 @@ def grade(
     if again:
         source_of = RunStore.open(path).record.get("dataset", {}).get("source", "bundled")
         dataset = dataset or str(source_of)
-    papers_needed = load_dataset(dataset or "bundled").papers
+    images = {paper.image for paper in load_dataset(dataset or "bundled").papers}
     folder = Path(out) if out is not None else default_folder(f"graded-{path.resolve().stem}")
-    if sandboxes.make(sandbox).name == "bubblewrap":
-        realise_boxes(paper.image for paper in papers_needed)
-    with show_progress("grading") as tell:
+    sandbox, why = prepare_sandbox(sandbox, images)
+    with show_progress("grading", f"sandbox: {sandbox} ({why})") as tell:
         if again:
             store = regrade(
                 path,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +98,6 @@ def run(context: click.Context, /, **given: Any) -> None:
     Needs --agent, except with --resume. Ends with a table (stderr with --json), and with --json one object as the
     last line of stdout: run, planned, states, pass_rate and scaled_pass_rate in percent.
     """
-    from rcb_env import sandbox as sandboxes
     from rcb_env.errors import UsageError
     from rcb_env.experiment import default_folder, open_run, run_experiment
     from rcb_env.experiment.plan import planned
@@ -119,20 +119,21 @@ def run(context: click.Context, /, **given: Any) -> None:
         folder = default_folder(
             f"{config.agent}-{config.model.name}" if config.model else config.agent
         )
-    if sandboxes.make(config.sandbox).name == "bubblewrap":
-        realise_boxes(challenge.paper.image for challenge, _ in planned(config)[1])
+    images = {challenge.paper.image for challenge, _ in planned(config)[1]}
+    sandbox, why = prepare_sandbox(config.sandbox, images)
+    config = replace(config, sandbox=sandbox)
     with open_run(config, folder, resume=resume is not None) as store:
         click.echo(f"run: {store.folder}", err=True)
         for problem in store.problems:
             click.echo(problem, err=True)
-        with show_progress(config.agent) as tell:
+        with show_progress(config.agent, f"sandbox: {sandbox} ({why})") as tell:
             run_experiment(config, store, progress=tell)
         finish(store, quiet=given["quiet"], as_json=given["as_json"])
 
 
 @contextlib.contextmanager
-def show_progress(title: str) -> Iterator[Callable[[RunProgress], None]]:
-    """Show how far a run is; yields what is to be told about each finished episode."""
+def show_progress(title: str, opening: str) -> Iterator[Callable[[RunProgress], None]]:
+    """Show how far a run is, after an opening line; yields what is to be told about each episode."""
     from rcb_env.cli.progress import Progress
 
     with Progress(title) as shown:
@@ -140,6 +141,8 @@ def show_progress(title: str) -> Iterator[Callable[[RunProgress], None]]:
         def tell(progress: RunProgress) -> None:
             states = ", ".join(f"{count} {state}" for state, count in progress.states.items())
             last = progress.last
+            if last is None:
+                shown.note(opening)
             if last is None and progress.resumed:
                 shown.note(f"{progress.resumed} of {progress.planned} episodes are there already")
             if last is not None and last.status == "infra_error":
@@ -174,11 +177,23 @@ def finish(store: RunStore, *, quiet: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def realise_boxes(names: Iterable[str]) -> None:
+def prepare_sandbox(name: str, image_names: Iterable[str]) -> tuple[str, str]:
+    """The sandbox to use, and why; its packages are installed if they are not there."""
+    from rcb_env import sandbox
+
+    needed = sorted(set(image_names))
+    chosen, why = sandbox.choose(name, needed)
+    sandbox.make(chosen)
+    if chosen == "bubblewrap":
+        realise(needed)
+    return chosen, why
+
+
+def realise(names: Iterable[str]) -> None:
     """Install the packages of these images, where they are not there yet, and say so while it takes."""
     from rcb_env.sandbox import images
 
-    for name in sorted(set(names)):
+    for name in names:
         images.realise(name, lambda line: click.echo(line, err=True))
 
 

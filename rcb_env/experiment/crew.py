@@ -121,7 +121,7 @@ def work(
             "pid": os.getpid(),
             "workers": workers,
             "open": len(todo),
-            "sandbox": grader.describe(),
+            "sandbox": grader.describe(job.challenge.paper.image for job in jobs),
             "versions": versions(),
         }
     )

@@ -132,6 +132,9 @@ class Maker(Protocol):
     version: str  # of the tool and the image, as recorded in a run
     bounds_processes: bool  # whether the runner's own limit on processes holds in this kind of box
 
+    def digest(self, image: str) -> str:
+        """What identifies the content of an image, or "" when it is not there yet."""
+
     def start(self, settings: BoxSettings) -> tuple[Channel, Mapping[str, Any]]:
         """A fresh box running ``python -c BOOTSTRAP``, and the runner's settings (``uid``).
 

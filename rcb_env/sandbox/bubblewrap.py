@@ -54,6 +54,10 @@ class Bubblewrap:
         done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
         self.version = done.stdout.strip()
 
+    def digest(self, image: str) -> str:
+        """The digest of the image's lock file; see `Maker.digest`."""
+        return f"sha256:{images.digest(image)}"
+
     def start(self, settings: BoxSettings) -> tuple[BubblewrapChannel, Mapping[str, Any]]:
         """A fresh box; see `Maker.start`."""
         python = images.realise(settings.image)

@@ -62,6 +62,12 @@ class Docker:
                 f"the Docker engine does not answer: {reason(error)}"
             ) from None
 
+    def digest(self, image: str) -> str:
+        """The engine's id of the image; see `Maker.digest`."""
+        from rcb_env.sandbox import docker_images
+
+        return docker_images.digest(image)
+
     def start(self, settings: BoxSettings) -> tuple[DockerChannel, Mapping[str, Any]]:
         """A fresh container; see `Maker.start`."""
         from rcb_env.sandbox import docker_images

@@ -58,6 +58,15 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in folder().glob(f"*/{LOCK_FILE}")))
 
 
+def digest(image: str) -> str:
+    """SHA-256 of an image's lock file and stand-ins, in hexadecimal.
+
+    Raises:
+        UsageError: there is no such image.
+    """
+    return _place(image)[0].digest
+
+
 def find(image: str) -> BoxPython | None:
     """The environment of an image if it is already there; never builds.
 
