@@ -2,7 +2,7 @@
 
 One box runs the paper's cases on the candidate and sends plain outputs out. Another box, the judge, runs the same cases
 on the reference and compares. The reference's outputs are kept by content: they are made once per paper, file and
-purpose. The final score uses other seeds than the feedback during an episode.
+purpose, as the paper's tests are compiled once. The final score uses other seeds than the feedback during an episode.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from rcb_env.verdict import (
 )
 
 _RUN, _JUDGE = "rcb_env.runner.case_run:run", "rcb_env.runner.case_run:judge"
+_COMPILE = "rcb_env.runner.case_run:compiled"
+_CASES, _CHECKS = "tests/cases.py", "tests/checks.py"
 _MAX_RECORDS = 10_000  # records of one run that are read
 _MAX_HEADER_BYTES = 1024 * 1024  # of one record
 _KEPT_REFERENCES = 256  # reference outputs held in memory
@@ -48,12 +50,25 @@ class _Records:
     imports: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class _Tests:
+    """A paper's tests, compiled for the Python of its image; this process never executes them."""
+
+    cases: bytes
+    checks: bytes
+
+
+class _NotCompiled(Exception):
+    """The paper's tests are not Python; the text says where."""
+
+
 class IsolatedGrading:
     """Grades regions of native papers in the boxes of a fleet. Thread-safe."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._references: OrderedDict[str, _Records] = OrderedDict()
+        self._tests: dict[str, _Tests] = {}
         self._lock = threading.Lock()
         self._making: dict[str, threading.Lock] = {}
 
@@ -64,15 +79,21 @@ class IsolatedGrading:
             BoxDied: no box works.
         """
         paper = challenge.paper
-        reference = self._reference(paper, challenge.file, purpose, challenge.tree())
-        if trouble := _trouble_with_reference(reference):
+        try:
+            tests = self._compiled(paper)
+            argument = _case_argument(paper, tests, challenge.file, purpose)
+            reference = self._reference(paper, argument, challenge.tree())
+            trouble = _trouble_with_reference(reference)
+        except _NotCompiled as error:
+            trouble = str(error)
+        if trouble:
             message = f"the reference of {paper.id} fails; run `rcb check {paper.id}`: {trouble}"
             return Verdict("infra_error", message=message)
         run = self._fleet.run_candidate(
             paper.image,
             paper.id,
             _RUN,
-            _case_argument(paper, challenge.file, purpose),
+            argument,
             challenge.tree(code),
             limits(paper),
         )
@@ -80,14 +101,26 @@ class IsolatedGrading:
             return ended_its_box(run)
         started = time.monotonic()
         records = _candidate_records(run.result)
-        results = self._judge(paper, reference, records)
+        results = self._judge(paper, tests, reference, records)
         timings = {"run_s": run.wall_s, "judge_s": time.monotonic() - started}
         return _verdict(run, records, results, timings)
 
-    def _reference(
-        self, paper: Paper, file: str, purpose: Purpose, tree: Mapping[str, bytes]
-    ) -> _Records:
-        argument = _case_argument(paper, file, purpose)
+    def _compiled(self, paper: Paper) -> _Tests:
+        with self._lock:
+            if paper.content_hash in self._tests:
+                return self._tests[paper.content_hash]
+        sources = {path: paper.tests[path].decode() for path in (_CASES, _CHECKS)}
+        argument = wire.pack({"sources": sources})
+        run = self._fleet.run_trusted(
+            paper.image, paper.id, _COMPILE, argument, {}, limits(paper, _SLACK)
+        )
+        made = next(messages(run.result), None)
+        if made is None:
+            raise _NotCompiled((run.stderr.strip() or how_it_ended(run)).splitlines()[-1][:300])
+        with self._lock:
+            return self._tests.setdefault(paper.content_hash, _Tests(*made[1]))
+
+    def _reference(self, paper: Paper, argument: bytes, tree: Mapping[str, bytes]) -> _Records:
         digest = hashlib.sha256(argument)
         for path, content in sorted(tree.items()):
             digest.update(f"{path} {len(content)} ".encode() + content)
@@ -111,13 +144,13 @@ class IsolatedGrading:
             return records
 
     def _judge(
-        self, paper: Paper, reference: _Records, candidate: _Records
+        self, paper: Paper, tests: _Tests, reference: _Records, candidate: _Records
     ) -> tuple[CaseResult, ...]:
-        results = self._compare(paper, reference, candidate)
+        results = self._compare(paper, tests, reference, candidate)
         if not isinstance(results, str):
             return results
         # A judge who fails on the candidate's outputs, and not on the reference's own, fails because of the former.
-        trouble = self._compare(paper, reference, reference)
+        trouble = self._compare(paper, tests, reference, reference)
         if isinstance(trouble, str):
             raise BoxDied(trouble)
         return tuple(
@@ -126,7 +159,7 @@ class IsolatedGrading:
         )
 
     def _compare(
-        self, paper: Paper, reference: _Records, candidate: _Records
+        self, paper: Paper, tests: _Tests, reference: _Records, candidate: _Records
     ) -> tuple[CaseResult, ...] | str:
         """The judge's results, or how the judge failed."""
         wanted = {(header["case"], header["seed"]) for header in reference.headers}
@@ -137,11 +170,10 @@ class IsolatedGrading:
         }
         argument = wire.pack(
             {
-                "checks": paper.tests["tests/checks.py"].decode(),
                 "reference": reference.headers,
                 "candidate": [header for header, _ in theirs.values()],
             },
-            [*reference.outputs, *(output for _, output in theirs.values())],
+            [tests.checks, *reference.outputs, *(output for _, output in theirs.values())],
         )
         try:
             run = self._fleet.run_judge(paper.image, _JUDGE, argument, limits(paper, _SLACK))
@@ -221,9 +253,8 @@ def _trouble_with_reference(records: _Records) -> str:
     return "" if records.done and records.headers else "its cases do not complete"
 
 
-def _case_argument(paper: Paper, file: str, purpose: Purpose) -> bytes:
-    source = paper.tests["tests/cases.py"].decode()
-    return wire.pack({"cases": source, "file": file, "purpose": purpose, "paper": paper.id})
+def _case_argument(paper: Paper, tests: _Tests, file: str, purpose: Purpose) -> bytes:
+    return wire.pack({"file": file, "purpose": purpose, "paper": paper.id}, [tests.cases])
 
 
 def _reference_records(data: bytes) -> _Records:

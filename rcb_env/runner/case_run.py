@@ -3,20 +3,22 @@
 `run` executes a paper's cases on the tree in the current folder and sends every output out as plain bytes. The process
 may belong to a hostile candidate, so nothing it sends is believed: no expected value, check or reference is here.
 `judge` gets the candidate's records and the reference's, compares them and runs the paper's checks. It never imports
-candidate code. Both get their settings as one message (`wire`) and write messages.
+candidate code. Both get the code of the tests as `compiled` made it, in the judge box: compiling takes longer than most
+cases do. All get their settings as one message (`wire`) and write messages.
 """
 
 from __future__ import annotations
 
 import functools
 import io
+import marshal
 import os
 import sys
 import time
 import traceback
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, BinaryIO
 
 from rcb_env import cases
@@ -26,17 +28,30 @@ MAX_FRAMES = 8  # innermost frames of candidate code told in an error
 MAX_TEXT = 2000  # characters of one error message
 
 
+def compiled(argument: bytes, result: BinaryIO) -> None:
+    """Compile the files of tests, by path in the header's ``sources``; one message, their code as blobs.
+
+    The code is for the Python of this box and of any other box of the same image.
+    """
+    header, _ = parse(argument)
+    code = [
+        compile(source, path, "exec", dont_inherit=True)
+        for path, source in header["sources"].items()
+    ]
+    result.write(wire.pack({}, [marshal.dumps(each) for each in code]))
+
+
 def run(argument: bytes, result: BinaryIO) -> None:
     """Run the cases that cover a file, with the seeds of a purpose; one record a case and seed, then ``done``.
 
-    Header of the argument: ``cases`` (source of cases.py), ``file``, ``purpose``, ``paper``.
+    Header of the argument: ``file``, ``purpose``, ``paper``; the blob is the compiled cases.py.
     Records: ``case``, ``seed``, ``error`` (None, or type, message, frames), and the encoded outputs as a blob. What the
     judge needs of a case (``rtol``, ``atol``, ``compare``) is in the record, and taken from the reference's record only.
     """
-    header, _ = parse(argument)
+    header, (code,) = parse(argument)
     before = set(sys.modules)
     tree = cases.Tree(Path.cwd())
-    namespace = _execute(header["cases"], "tests/cases.py")
+    namespace = _execute(code)
     chosen = [case for case in cases.cases_in(namespace) if case.tests(header["file"])]
     for case in chosen:
         for index in range(case.seeds):
@@ -65,11 +80,11 @@ def run(argument: bytes, result: BinaryIO) -> None:
 def judge(argument: bytes, result: BinaryIO) -> None:
     """Compare a candidate's records with the reference's and run the checks; one message with all outcomes.
 
-    Header of the argument: ``checks`` (source of checks.py), and ``reference`` and ``candidate``: lists of records whose
-    blobs follow in that order.
+    Header of the argument: ``reference`` and ``candidate``, lists of records. The first blob is the compiled checks.py,
+    then come the blobs of the records in that order.
     """
-    header, blobs = parse(argument)
-    checks = cases.checks_in(_execute(header["checks"], "tests/checks.py"))
+    header, (code, *blobs) = parse(argument)
+    checks = cases.checks_in(_execute(code))
     reference, candidate = header["reference"], header["candidate"]
     theirs = {
         (record["case"], record["seed"]): (record, blob)
@@ -138,10 +153,12 @@ def _read_exactly(stream: BinaryIO, count: int) -> bytes:
     return data
 
 
-def _execute(source: str, name: str) -> dict[str, Any]:
-    module = ModuleType(Path(name).stem)
+def _execute(compiled_file: bytes) -> dict[str, Any]:
+    code = marshal.loads(compiled_file)
+    assert isinstance(code, CodeType)
+    module = ModuleType(Path(code.co_filename).stem)
     sys.modules.setdefault(module.__name__, module)
-    exec(compile(source, name, "exec", dont_inherit=True), module.__dict__)
+    exec(code, module.__dict__)
     return module.__dict__
 
 

@@ -67,9 +67,10 @@ def execute(
     source += "@case(seeds=1)\ndef probe(tree, rng):\n" + textwrap.indent(
         textwrap.dedent(body), "    "
     )
-    argument = wire.pack(
-        {"cases": source, "file": "src/x.py", "purpose": "final", "paper": "probe"}
-    )
+    sources = wire.pack({"sources": {"tests/cases.py": source}})
+    made = box.run("plain", "rcb_env.runner.case_run:compiled", sources, {}, limits)
+    _, code = wire.unpack(io.BytesIO(made.result).read)
+    argument = wire.pack({"file": "src/x.py", "purpose": "final", "paper": "probe"}, code)
     return box.run("plain", "rcb_env.runner.case_run:run", argument, files or {}, limits)
 
 
