@@ -14,18 +14,18 @@ the final score the same inputs, so values seen during an episode could be hard-
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import itertools
 import threading
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from platformdirs import user_cache_dir
+
+from rcb_env.canaries import Canary, Fault, Search, hidden_modules
 from rcb_env.errors import BoxDied
 from rcb_env.isolated import ended_its_box, how_it_ended, is_error, limits, messages
-from rcb_env.mutation import mutants
 from rcb_env.papers import SUITE, Challenge, Paper
 from rcb_env.runner import wire
 from rcb_env.sandbox.box import RunResult
@@ -43,9 +43,6 @@ from rcb_env.verdict import (
 
 _RUN = "rcb_env.runner.suite_run:run"
 _OFFICIAL_WORDS = ("Error:", "Exception:", "Traceback", "failed")
-_TRIES = 60  # faults that are tried before a region counts as having no canary
-_TRY_FOR_S = 60.0  # and for how long
-_ENOUGH = 3  # canaries kept for a region; which one a candidate meets depends on its code
 
 
 @dataclass(frozen=True)
@@ -63,24 +60,21 @@ class _Report:
         return frozenset(test for test, outcome in self.outcomes.items() if outcome == "failed")
 
 
-@dataclass(frozen=True)
-class _Canary:
-    """Hidden modules with a fault, and the tests that fail because of it on the real solution."""
-
-    hidden: Mapping[str, bytes]
-    caught_by: frozenset[str]
-    place: str
-
-
 class GuardedGrading:
-    """Grades regions of papers in the public benchmark's layout. Thread-safe."""
+    """Grades regions of papers in the public benchmark's layout. Thread-safe.
 
-    def __init__(self, fleet: Fleet) -> None:
+    Args:
+        fleet: the boxes.
+        cache: folder that remembers canaries; None: the user's.
+    """
+
+    def __init__(self, fleet: Fleet, *, cache: Path | None = None) -> None:
         self._fleet = fleet
+        self._cache = cache or Path(user_cache_dir("rcb-env")) / "canaries"
         self._lock = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
         self._baselines: dict[str, _Report] = {}
-        self._canaries: dict[str, tuple[_Canary, ...]] = {}
+        self._searches: dict[str, Search] = {}
 
     def grade(self, challenge: Challenge, code: str, purpose: Purpose) -> Verdict:
         """The verdict on the text of a region; `purpose` changes nothing, the suites have one set of inputs.
@@ -97,7 +91,7 @@ class GuardedGrading:
             )
             return Verdict("infra_error", message=message)
         tree = {**challenge.tree(code), **_data(paper)}
-        hidden = _hidden(paper)
+        hidden = hidden_modules(paper)
         run = self._run_candidate(paper, tree, hidden)
         if isinstance(run, BoxDied):
             return ended_its_box(run)
@@ -116,14 +110,16 @@ class GuardedGrading:
             return replace(verdict, notes=(*verdict.notes, note))
         pick = int.from_bytes(hashlib.sha256(code.encode("utf-8", "replace")).digest()[:4], "big")
         canary = canaries[pick % len(canaries)]
-        run = self._run_candidate(challenge.paper, tree, canary.hidden)
+        run = self._run_candidate(challenge.paper, tree, canary.fault.hidden)
         if isinstance(run, BoxDied):
             return ended_its_box(run)
         outcomes = _report(run.result).outcomes
         silent = sorted(test for test in canary.caught_by if outcomes.get(test) == "passed")
         if not silent:
             return verdict
-        message = f"the suite reports no failure for a known fault in {canary.place}: {silent[0]}"
+        message = (
+            f"the suite reports no failure for a known fault in {canary.fault.place}: {silent[0]}"
+        )
         return replace(verdict, status="tampered", message=message, notes=(message,))
 
     def _baseline(self, challenge: Challenge) -> _Report:
@@ -131,24 +127,22 @@ class GuardedGrading:
         paper = challenge.paper
         with self._only_one(f"baseline {paper.content_hash}") as key:
             if key not in self._baselines:
-                report = self._reference_run(challenge, _hidden(paper))
+                report = self._reference_run(challenge, hidden_modules(paper))
                 self._fleet.learn_imports(paper.id, report.imports)
                 self._baselines[key] = report
             return self._baselines[key]
 
-    def _canaries_of(self, challenge: Challenge) -> tuple[_Canary, ...]:
-        with self._only_one(f"canaries {challenge.content_hash}") as key:
-            if key not in self._canaries:
-                found: list[_Canary] = []
-                stop = time.monotonic() + _TRY_FOR_S
-                for place, hidden in itertools.islice(_faults(challenge), _TRIES):
-                    caught = self._reference_run(challenge, hidden).failures()
-                    if caught:
-                        found.append(_Canary(hidden, caught, place))
-                    if len(found) == _ENOUGH or time.monotonic() > stop:
-                        break
-                self._canaries[key] = tuple(found)
-            return self._canaries[key]
+    def _canaries_of(self, challenge: Challenge) -> tuple[Canary, ...]:
+        def try_fault(fault: Fault) -> frozenset[str] | None:
+            report = self._reference_run(challenge, fault.hidden)
+            return report.failures() if report.done else None
+
+        paper = challenge.paper
+        with self._only_one(f"canaries {paper.content_hash}") as key:
+            if key not in self._searches:
+                conditions = f"{_sources()} {self._fleet.maker.digest(paper.image)}"
+                self._searches[key] = Search(paper, conditions, self._cache)
+            return self._searches[key].canaries(challenge, try_fault)
 
     def _only_one(self, key: str) -> _Exclusive:
         with self._lock:
@@ -189,10 +183,6 @@ class _Exclusive:
 
     def __exit__(self, *_: object) -> None:
         self._held.release()
-
-
-def _hidden(paper: Paper) -> dict[str, bytes]:
-    return {path: data for path, data in paper.tests.items() if path.endswith(".py")}
 
 
 def _data(paper: Paper) -> dict[str, bytes]:
@@ -282,75 +272,10 @@ def _case_result(test: str, report: _Report) -> CaseResult:
     return CaseResult(test, 0, outcome, f"{error['type']}: {error['message']}{where}")
 
 
-def _faults(challenge: Challenge) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """Hidden modules with one fault, the most telling first.
-
-    First in the reference's own version of the region, then in the functions of that name, then in the suite.
-    """
-    hidden = _hidden(challenge.paper)
-    region = [line.strip() for line in challenge.reference.split("\n") if _is_code(line)]
-    function = _enclosing_function(challenge)
-    tiers: list[list[tuple[str, int, int]]] = [[], [], []]
-    for path, data in hidden.items():
-        if path == SUITE:
-            tiers[2] += [(path, *span) for span in _functions(data, "test")]
-            continue
-        lines = data.decode("utf-8", "surrogateescape").split("\n")
-        tiers[0] += [(path, *span) for span in _same_code(lines, region)]
-        if function:
-            tiers[1] += [(path, *span) for span in _functions(data, function)]
-    seed = int(challenge.paper.content_hash[:8], 16)
-    for (
-        spans
-    ) in tiers:  # within a tier one fault from each span in turn, since they test different things
-        turns = [_faults_in(hidden, *span, seed) for span in spans]
-        yield from (fault for turn in itertools.zip_longest(*turns) for fault in turn if fault)
-
-
-def _faults_in(
-    hidden: Mapping[str, bytes], path: str, start: int, end: int, seed: int
-) -> Iterator[tuple[str, dict[str, bytes]]]:
-    lines = hidden[path].decode("utf-8", "surrogateescape").split("\n")
-    block = "\n".join(lines[start:end]) + "\n"
-    for mutant in mutants(block, limit=20, seed=seed):
-        changed = [*lines[:start], mutant.code.rstrip("\n"), *lines[end:]]
-        data = "\n".join(changed).encode("utf-8", "surrogateescape")
-        yield f"{path}:{start + mutant.line}", {**hidden, path: data}
-
-
-def _is_code(line: str) -> bool:
-    return bool(line.strip()) and not line.strip().startswith("#")
-
-
-def _same_code(lines: list[str], wanted: list[str]) -> Iterator[tuple[int, int]]:
-    """Where the code lines `wanted` stand one after the other, blank lines and comments apart."""
-    code = [(number, line.strip()) for number, line in enumerate(lines) if _is_code(line)]
-    for first in range(len(code) - len(wanted) + 1):
-        if [line for _, line in code[first : first + len(wanted)]] == wanted:
-            yield code[first][0], code[first + len(wanted) - 1][0] + 1
-
-
-def _enclosing_function(challenge: Challenge) -> str:
-    """The name of the innermost function around the region, or of the first one in it, or ""."""
-    text = challenge.masked().fill(challenge.reference)
-    first = challenge.masked().before.count("\n") + 1
-    last = first + challenge.reference.count("\n")
-    found = ""
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef):
-            around = node.lineno <= first and (node.end_lineno or 0) >= last
-            inside = first <= node.lineno <= last
-            if around or (inside and not found):
-                found = node.name
-    return found
-
-
-def _functions(data: bytes, prefix: str) -> Iterator[tuple[int, int]]:
-    """The bodies of the functions whose names begin with `prefix`, as line ranges."""
-    try:
-        module = ast.parse(data)
-    except SyntaxError:
-        return
-    for node in ast.walk(module):
-        if isinstance(node, ast.FunctionDef) and node.name.startswith(prefix):
-            yield node.body[0].lineno - 1, node.body[-1].end_lineno or node.body[-1].lineno
+def _sources() -> str:
+    """Hash of the code that runs suites."""
+    folder = Path(__file__).parent
+    state = hashlib.sha256()
+    for path in (folder / "guarded.py", *sorted((folder / "runner").glob("*.py"))):
+        state.update(path.read_bytes())
+    return state.hexdigest()
