@@ -139,7 +139,7 @@ def certify(
         SandboxUnavailable: code cannot be run here at all.
         UsageError: papers of this layout cannot be graded.
     """
-    run = _Run(paper, grader, full, progress or (lambda *_: None), _Verdicts(cache, paper), workers)
+    run = _Run(paper, grader, full, progress or (lambda *_: None), Verdicts(cache, paper), workers)
     return run.certificate()
 
 
@@ -282,8 +282,13 @@ class _Reasons:
 # --- verdicts ---------------------------------------------------------------------------------
 
 
-class _Verdicts:
-    """Statuses by content, in memory and in one file of the cache folder. Thread-safe."""
+class Verdicts:
+    """Verdicts by content, in memory and in one file of the cache folder. Thread-safe.
+
+    Args:
+        folder: the cache folder; None: memory only.
+        paper: whose.
+    """
 
     def __init__(self, folder: Path | None, paper: Paper) -> None:
         self._lock = threading.Lock()
@@ -312,10 +317,12 @@ class _Verdicts:
         return state.hexdigest()
 
     def get(self, key: str) -> str | None:
+        """What was put under a key; None: nothing yet."""
         with self._lock:
             return self._known.get(key)
 
     def put(self, key: str, value: str) -> None:
+        """Keep a verdict."""
         with self._lock:
             self._known[key] = value
             if self._path is not None:
@@ -327,7 +334,9 @@ class _Verdicts:
 def _machinery() -> str:
     """Hash of the code and the versions that turn a candidate into a verdict."""
     package = Path(__file__).parent
-    sources = [package / "cases.py", package / "grading.py", *sorted(package.glob("runner/*.py"))]
+    modules = ("cases", "grading", "verdict", "isolated", "guarded", "canaries", "mutation")
+    sources = [package / f"{name}.py" for name in modules]
+    sources += sorted(package.glob("runner/*.py"))
     state = hashlib.sha256(platform.python_version().encode())
     for source in sources:
         state.update(source.read_bytes())
@@ -351,7 +360,7 @@ class _Run:
         grader: Grader,
         full: bool,
         progress: Progress,
-        verdicts: _Verdicts,
+        verdicts: Verdicts,
         workers: int,
     ) -> None:
         self._paper = paper

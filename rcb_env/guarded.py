@@ -41,6 +41,8 @@ from rcb_env.verdict import (
     is_out_of_memory,
 )
 
+UNAVAILABLE = "is not available here, its suite fails on the reference"  # in messages of verdicts
+NO_CANARY = "no canary: no fault in hidden code makes this suite fail"  # a note of verdicts
 _RUN = "rcb_env.runner.suite_run:run"
 _OFFICIAL_WORDS = ("Error:", "Exception:", "Traceback", "failed")
 
@@ -86,10 +88,7 @@ class GuardedGrading:
         paper = challenge.paper
         baseline = self._baseline(challenge)
         if trouble := _trouble_with_reference(baseline):
-            message = (
-                f"{paper.id} is not available here, its suite fails on the reference: {trouble}"
-            )
-            return Verdict("infra_error", message=message)
+            return Verdict("infra_error", message=f"{paper.id} {UNAVAILABLE}: {trouble}")
         tree = {**challenge.tree(code), **_data(paper)}
         hidden = hidden_modules(paper)
         run = self._run_candidate(paper, tree, hidden)
@@ -106,8 +105,7 @@ class GuardedGrading:
     ) -> Verdict:
         canaries = self._canaries_of(challenge)
         if not canaries:
-            note = "no canary: no fault in hidden code makes this suite fail"
-            return replace(verdict, notes=(*verdict.notes, note))
+            return replace(verdict, notes=(*verdict.notes, NO_CANARY))
         pick = int.from_bytes(hashlib.sha256(code.encode("utf-8", "replace")).digest()[:4], "big")
         canary = canaries[pick % len(canaries)]
         run = self._run_candidate(challenge.paper, tree, canary.fault.hidden)

@@ -13,6 +13,7 @@ from rcb_env.cli import options
 
 if TYPE_CHECKING:
     from rcb_env.certify import Certificate
+    from rcb_env.suites import Kind, SuiteReport
 
 
 @click.command()
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 )
 @options.sandbox
 @options.workers
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Findings about a public data set are wrong as well: exit code 1.",
+)
 @click.option("--no-cache", is_flag=True, help="Judge again what was judged before.")
 @options.as_json
 def check(
@@ -31,6 +37,7 @@ def check(
     full: bool,
     sandbox: str,
     workers: int,
+    strict: bool,
     no_cache: bool,
     as_json: bool,
 ) -> None:
@@ -38,12 +45,18 @@ def check(
 
     A paper passes when its reference passes again and again, its emptied regions and nearly all small faults in them
     fail, and no region's code stands elsewhere in what an agent sees.
+
+    Of a public data set (researchcodebench) it is said which papers work here, and which regions pass when they are left
+    empty (just those that `rcb run --agent noop` passes) or emptied to `pass`, have their code in sight, or have no
+    canary. These are findings and no faults of this installation: the exit code is 1 only if a reference does not pass,
+    a grading failed, or no paper works; with --strict, also for any finding and any paper that does not work.
     """
     from rcb_env.certify import Certificate, Problem, certify
     from rcb_env.cli.progress import Progress
     from rcb_env.errors import PaperError, unknown
     from rcb_env.grading import Grader
     from rcb_env.papers import load_dataset
+    from rcb_env.suites import survey
 
     try:
         loaded = load_dataset(dataset)
@@ -62,14 +75,30 @@ def check(
 
         cache = Path(user_cache_dir("rcb-env")) / "verdicts"
     all_fine = True
+    surveyed: list[SuiteReport] = []
     with Grader(sandbox, workers=workers) as grader:
         for paper in chosen:
+            if paper.layout == "paper2code":
+                with Progress(paper.id) as progress:
+                    report = survey(
+                        paper, grader, progress=progress.update, cache=cache, workers=workers
+                    )
+                _print_survey(report, as_json)
+                surveyed.append(report)
+                continue
             with Progress(paper.id) as progress:
                 certificate = certify(
                     paper, grader, full=full, progress=progress.update, cache=cache, workers=workers
                 )
             _print(certificate, as_json)
             all_fine = all_fine and certificate.ok
+    if surveyed:
+        if not as_json:
+            _print_sums(surveyed)
+        missing = [report for report in surveyed if report.unavailable]
+        all_fine = all_fine and all(report.ok for report in surveyed) and missing != surveyed
+        if strict:
+            all_fine = all_fine and not missing and not any(one.findings for one in surveyed)
     if not all_fine:
         raise click.exceptions.Exit(1)
 
@@ -94,3 +123,49 @@ def _print(certificate: Certificate, as_json: bool) -> None:
     for note in certificate.notes:
         click.echo(f"{certificate.paper}: {note}")
     click.echo(f"{certificate.paper}: {'; '.join(facts)}")
+
+
+def _print_survey(report: SuiteReport, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({**report.to_dict(), "ok": report.ok}))
+        return
+    if report.unavailable:
+        click.echo(f"{report.paper}: not available here: {report.unavailable}")
+        return
+    for problem in (*report.problems, *(finding.where for finding in report.findings)):
+        click.echo(str(problem))
+    facts = [f"the reference passes {report.passed} of {report.challenges} challenges"]
+    facts += _counts([report])
+    if report.warm_test_s is not None:
+        facts.append(f"a warm test run takes {report.warm_test_s * 1000:.0f} ms")
+    click.echo(f"{report.paper}: {'; '.join(facts)}")
+
+
+def _print_sums(reports: Sequence[SuiteReport]) -> None:
+    able = [report for report in reports if not report.unavailable]
+    missing = [report.paper for report in reports if report.unavailable]
+    without = f" (not {', '.join(missing)})" if missing else ""
+    passed = sum(report.passed for report in able)
+    planned = sum(report.challenges for report in able)
+    facts = [
+        f"{len(able)} of {len(reports)} papers work here{without}",
+        f"the reference passes {passed} of their {planned} challenges",
+        *_counts(able),
+    ]
+    click.echo("\n" + "\n".join(facts))
+
+
+def _counts(reports: Sequence[SuiteReport]) -> list[str]:
+    """What was found, in numbers."""
+    kinds: tuple[tuple[Kind, str], ...] = (
+        ("empty", "pass when left empty"),
+        ("pass", "pass when emptied to `pass`"),
+        ("leak", "have their code in sight"),
+        ("no_canary", "have no canary"),
+    )
+    counted = []
+    for kind, words in kinds:
+        found = [finding for report in reports for finding in report.of_kind(kind)]
+        lines = sum(finding.lines for finding in found)
+        counted.append(f"{len(found)} {words}" + (f" ({lines} lines)" if found else ""))
+    return counted
