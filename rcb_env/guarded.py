@@ -2,19 +2,23 @@
 
 The suite runs on the candidate in a box the agent never touches. A candidate passes when every test that passes on the
 reference was reported as passed, once, by the object that ran it, and the process ended by itself. Since hostile code in
-that process can patch a comparison, forge a report or call the reference, a suite that passes runs once more with a
-**canary**: a fault put into hidden code (the reference module, where there is one, else the suite), chosen because the
-suite reports it as failures when the real solution stands in the region. A candidate whose suite does not report them
-has disabled the suite, or takes its answers from the reference: `tampered`.
+that process can patch a comparison, forge a report or call the reference, the suite also runs with **canaries**: faults
+put into hidden code (the reference module, where there is one, else the suite), chosen because the suite reports them
+as failures when the real solution stands in the region. A candidate whose suite does not report them has disabled the
+suite, or takes its answers from the reference: `tampered`. For the final score the runs come in a secret order, so code
+that tells them apart by a clock, or by what it left behind, does not know in which of them to cheat. Feedback is given
+without canaries: nobody can try out against it what they notice.
 
 Canaries are searched for on first use and kept by content. Where none is found the verdict says so in a note.
-Not covered: code that computes the right answer in a way that also recognises the canary. The suites give feedback and
-the final score the same inputs, so values seen during an episode could be hard-coded; isolated grading has no such hole.
+Not covered: code that recognises a canary, for which it must know the hidden code; luck with the secret order; and an
+agent that reads hidden code in the texts of its own errors, which feedback shows. The suites give feedback and the final
+score the same inputs, so values seen during an episode could be hard-coded; isolated grading has no such hole.
 """
 
 from __future__ import annotations
 
 import hashlib
+import random
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -44,7 +48,10 @@ from rcb_env.verdict import (
 UNAVAILABLE = "is not available here, its suite fails on the reference"  # in messages of verdicts
 NO_CANARY = "no canary: no fault in hidden code makes this suite fail"  # a note of verdicts
 _RUN = "rcb_env.runner.suite_run:run"
+_ROUNDS = 2  # runs with a canary, beside the one without
+_NOT_PASSED = ("failed", "error")
 _OFFICIAL_WORDS = ("Error:", "Exception:", "Traceback", "failed")
+_secret = random.SystemRandom()
 
 
 @dataclass(frozen=True)
@@ -79,46 +86,37 @@ class GuardedGrading:
         self._searches: dict[str, Search] = {}
 
     def grade(self, challenge: Challenge, code: str, purpose: Purpose) -> Verdict:
-        """The verdict on the text of a region; `purpose` changes nothing, the suites have one set of inputs.
+        """The verdict on the text of a region; the suites have one set of inputs, whatever the purpose.
 
         Raises:
             BoxDied: no box works.
         """
-        del purpose
         paper = challenge.paper
         baseline = self._baseline(challenge)
         if trouble := _trouble_with_reference(baseline):
             return Verdict("infra_error", message=f"{paper.id} {UNAVAILABLE}: {trouble}")
         tree = {**challenge.tree(code), **_data(paper)}
         hidden = hidden_modules(paper)
-        run = self._run_candidate(paper, tree, hidden)
-        if isinstance(run, BoxDied):
-            return ended_its_box(run)
         expected = frozenset(t for t, o in baseline.outcomes.items() if o == "passed")
-        verdict = _verdict(run, _report(run.result), expected)
-        if not verdict.passed:
-            return verdict
-        return self._with_canary(challenge, code, tree, verdict)
-
-    def _with_canary(
-        self, challenge: Challenge, code: str, tree: Mapping[str, bytes], verdict: Verdict
-    ) -> Verdict:
-        canaries = self._canaries_of(challenge)
-        if not canaries:
+        canaries = self._canaries_of(challenge) if purpose == "final" else ()
+        rounds: list[Canary | None] = [None, *_secret.sample(canaries, min(len(canaries), _ROUNDS))]
+        _secret.shuffle(rounds)
+        verdict, noticed = Verdict("infra_error"), ""
+        for canary in rounds:
+            run = self._run_candidate(paper, tree, canary.fault.hidden if canary else hidden)
+            if isinstance(run, BoxDied):
+                return ended_its_box(run)
+            if canary is not None:
+                noticed = noticed or _silence(run, canary)
+                continue
+            verdict = _verdict(run, _report(run.result), expected)
+            if not verdict.passed:
+                return verdict
+        if noticed:
+            return replace(verdict, status="tampered", message=noticed, notes=(noticed,))
+        if purpose == "final" and not canaries:
             return replace(verdict, notes=(*verdict.notes, NO_CANARY))
-        pick = int.from_bytes(hashlib.sha256(code.encode("utf-8", "replace")).digest()[:4], "big")
-        canary = canaries[pick % len(canaries)]
-        run = self._run_candidate(challenge.paper, tree, canary.fault.hidden)
-        if isinstance(run, BoxDied):
-            return ended_its_box(run)
-        outcomes = _report(run.result).outcomes
-        silent = sorted(test for test in canary.caught_by if outcomes.get(test) == "passed")
-        if not silent:
-            return verdict
-        message = (
-            f"the suite reports no failure for a known fault in {canary.fault.place}: {silent[0]}"
-        )
-        return replace(verdict, status="tampered", message=message, notes=(message,))
+        return verdict
 
     def _baseline(self, challenge: Challenge) -> _Report:
         """How the suite goes on the real solution."""
@@ -256,6 +254,18 @@ def _verdict(run: RunResult, report: _Report, expected: frozenset[str]) -> Verdi
         stderr=run.stderr,
         timings={"run_s": run.wall_s},
         official_pass=run.ended == "exit" and run.exit_code == 0 and not run.words,
+    )
+
+
+def _silence(run: RunResult, canary: Canary) -> str:
+    """What a suite that ran with a canary should have reported and did not, in words; empty when all is well."""
+    report = _report(run.result)
+    place = canary.fault.place
+    if run.ended != "exit" or not report.done:
+        return f"the suite does not come to its end when there is a known fault in {place}"
+    silent = sorted(t for t in canary.caught_by if report.outcomes.get(t) not in _NOT_PASSED)
+    return (
+        f"the suite reports no failure for a known fault in {place}: {silent[0]}" if silent else ""
     )
 
 
