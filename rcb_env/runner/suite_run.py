@@ -48,8 +48,11 @@ def run(argument: bytes, result: BinaryIO) -> int:
         write(pack({"test": "", "outcome": "error", "error": describe(error)}))
         write(pack({"done": True, "imports": []}))
         return 1
-    runner = unittest.TextTestRunner(stream=sys.stderr, resultclass=Recorder)
+    # A stream of its own: candidates may close or replace sys.stderr.
+    report = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace")
+    runner = unittest.TextTestRunner(stream=report, resultclass=Recorder)
     recorder = runner.run(suite)
+    report.flush()
     assert isinstance(recorder, Recorder)
     for test, (outcome, told) in recorder.outcomes.items():
         write(pack({"test": test, "outcome": outcome, "error": told}))
