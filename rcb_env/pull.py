@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from rcb_env.agent import without_credentials
 from rcb_env.errors import UsageError
 from rcb_env.papers import load_dataset
-from rcb_env.published import RECEIPT, Published, cache_folder
+from rcb_env.published import RECEIPT, Published
 
 if TYPE_CHECKING:
     import git
@@ -257,15 +257,17 @@ def _write_files(repository: git.Repo, wanted: Published, address: str, copy: Pa
 
 
 def _failed(said: str, address: str) -> UsageError:
-    """The error for what git said."""
+    """The error for what git said.
+
+    Raises:
+        OSError: it was a full disk.
+    """
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     telling = [line for line in lines if line.startswith(("fatal:", "error:", "ssh:"))]
     why = (telling or lines or ["git failed"])[0].partition(": ")[2] or "git failed"
-    if "No space left" in said or "Disk quota exceeded" in said:
-        return UsageError(
-            f"cannot write the copy to {cache_folder()}: the disk is full;"
-            " free some space and pull again"
-        )
+    for code in _FULL:
+        if os.strerror(code) in said:
+            raise OSError(code, os.strerror(code))
     return UsageError(
         f"cannot fetch from {without_credentials(address)}: {why.replace(address, without_credentials(address))};"
         " where this cannot be reached, name a mirror or a local clone with --from"

@@ -280,12 +280,14 @@ def test_of_two_pulls_at_once_one_fetches_and_both_have_it(
     assert len({folder for folder, _ in results}) == 1
 
 
+@pytest.mark.parametrize("compresses", [True, False], ids=["for us", "for git"])
 def test_a_full_disk_is_one_clear_line_and_leaves_nothing(
-    tmp_path: Path, wanted: Published, source: Path
+    tmp_path: Path, wanted: Published, source: Path, compresses: bool
 ) -> None:
     if shutil.which("bwrap") is None:
         pytest.skip("a small disk is made with bubblewrap")
-    made = commit(source, {"pset/tiny/large.bin": "0123456789abcdef" * 200_000})
+    text = "0123456789abcdef" * 200_000 if compresses else os.urandom(1_600_000).hex()
+    made = commit(source, {"pset/tiny/large.bin": text})
     large = replace(wanted, commit=made)
     cache = tmp_path / "cache"
     cache.mkdir()
