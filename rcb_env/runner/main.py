@@ -80,6 +80,7 @@ class Runner:
         os.close(null)
         self._bounds_processes = bool(settings["bounds_processes"])
         self._zygotes: dict[str, tuple[int, socket.socket]] = {}
+        self._spare: tuple[str, int] | None = None  # name of its zygote, process id
         self._keep = {1, os.getpid()}
         self._conditions = {os.getpid(): confine.condition(os.getpid())}
 
@@ -97,6 +98,8 @@ class Runner:
             else:
                 answer, out = {"pid": os.getpid()}, []
             self._write(wire.pack({**answer, "id": header["id"]}, out))
+            if header["do"] == "run" and answer["clean"]:
+                self._prepare_spare(header["zygote"])
 
     def _read_exactly(self, count: int) -> bytes:
         data = bytearray()
@@ -113,6 +116,7 @@ class Runner:
             view = view[os.write(self._output, view) :]
 
     def _start_zygote(self, header: dict[str, Any]) -> dict[str, Any]:
+        self._drop_spare()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         parent = self._zygotes.get(header.get("parent") or "")
         with theirs:
@@ -136,6 +140,23 @@ class Runner:
             ours.close()
         return {"started": usable, "failed": report["failed"], "threads": report["threads"]}
 
+    def _prepare_spare(self, name: str) -> None:
+        """Have the zygote fork the child of its next run now, while the host is busy with the answer to this one."""
+        _, channel = self._zygotes[name]
+        zygote.send(channel, {"do": "spare"})
+        pid = zygote.receive(channel)[0].get("pid", 0)
+        if pid:
+            self._spare = (name, pid)
+            self._keep.add(pid)
+
+    def _drop_spare(self) -> None:
+        if self._spare is not None:
+            name, pid = self._spare
+            zygote.send(self._zygotes[name][1], {"do": "drop"})
+            zygote.receive(self._zygotes[name][1])
+            self._spare = None
+            self._keep.discard(pid)
+
     def _forget_channels(self, ours: socket.socket) -> None:
         os.close(self._input)
         os.close(self._output)
@@ -146,6 +167,10 @@ class Runner:
         self, header: dict[str, Any], blobs: list[bytes]
     ) -> tuple[dict[str, Any], list[bytes]]:
         limits = header["limits"]
+        if self._spare is not None and self._spare[0] == header["zygote"]:
+            self._keep.discard(self._spare[1])  # from here on it is the run
+            self._spare = None
+        self._drop_spare()
         _stage(header["paths"], blobs[1:])
         argument = os.memfd_create("argument")
         _write_all(argument, blobs[0])

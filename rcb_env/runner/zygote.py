@@ -1,5 +1,9 @@
 """A zygote: a process that has imported the heavy packages once and forks a fresh child for every test run.
 
+It can fork the child of the next run ahead of it, the *spare*: a fork of a process with torch, and the memory pages that
+any first computation takes, cost more than most tests. The runner asks for a spare when a run has been swept away, and
+has it dropped before a run of another zygote, so that no spare ever lives beside code of a candidate.
+
 It talks to the runner over a Unix socket, one JSON datagram a message; file descriptors travel beside it. It has one
 thread (a fork of a process with more is not safe) and says so when a package it preloaded started another. It runs no
 code of a paper and none of an agent: only its children do, and each of them ends with its run.
@@ -12,6 +16,7 @@ import gc
 import importlib
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -74,6 +79,7 @@ def _serve(channel: socket.socket, preload: list[str]) -> NoReturn:
     gc.freeze()  # children must not copy the pages of what is here for good
     threads = len(os.listdir("/proc/self/task"))
     send(channel, {"ready": True, "failed": failed, "threads": threads})
+    spare: tuple[int, socket.socket] | None = None
     while True:
         message, descriptors = receive(channel)
         if not message:
@@ -83,9 +89,22 @@ def _serve(channel: socket.socket, preload: list[str]) -> NoReturn:
             send(channel, {"pid": spawn(peer, channel.close, message["preload"])})
             peer.close()
             continue
-        pid = os.fork()
-        if pid == 0:
-            _test_run(channel, message, descriptors)
+        if message["do"] == "spare":
+            spare = _fork_spare(channel)
+            send(channel, {"pid": spare[0]})
+            continue
+        pid = 0
+        if spare is not None:
+            pid = _use_or_drop(spare, message, descriptors)
+            spare = None
+        if message["do"] == "drop":
+            send(channel, {"dropped": True})
+            continue
+        if not pid:
+            pid = os.fork()
+            if pid == 0:
+                channel.close()
+                _test_run(message, descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
         send(channel, {"pid": pid})
@@ -94,10 +113,64 @@ def _serve(channel: socket.socket, preload: list[str]) -> NoReturn:
         send(channel, {"status": status, "cpu_s": cpu_s, "max_rss_bytes": usage.ru_maxrss * 1024})
 
 
-def _test_run(channel: socket.socket, message: dict[str, Any], descriptors: list[int]) -> NoReturn:
+def _fork_spare(channel: socket.socket) -> tuple[int, socket.socket]:
+    """Fork the child of the next run; returns its process id and where it waits for its message."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if pid == 0:
+        channel.close()
+        ours.close()
+        _wait_for_run(theirs)
+    theirs.close()
+    return pid, ours
+
+
+def _wait_for_run(channel: socket.socket) -> NoReturn:
+    try:
+        if not select.select([channel], [], [], 0)[0]:
+            _warm_up()
+        message, descriptors = receive(channel)
+        channel.close()
+    except BaseException:
+        os._exit(1)
+    if not message:
+        os._exit(0)
+    _test_run(message, descriptors)
+
+
+def _use_or_drop(
+    spare: tuple[int, socket.socket], message: dict[str, Any], descriptors: list[int]
+) -> int:
+    """Hand a run over to the spare; returns its pid, or 0 when it is gone or was not wanted."""
+    pid, channel = spare
+    used = False
+    if message["do"] == "run":
+        try:
+            send(channel, message, tuple(descriptors))
+            used = True
+        except OSError:
+            pass
+    channel.close()
+    if used:
+        return pid
+    os.waitpid(pid, 0)
+    return 0
+
+
+def _warm_up() -> None:
+    """Compute a little, as nearly every test does; draws no random number and leaves no object behind."""
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        x = torch.ones(2, 3, requires_grad=True)
+        layer = torch.nn.Module()
+        layer.weight = torch.nn.Parameter(torch.full((3,), 0.5))
+        (torch.tanh(x * layer.weight) @ x.T).sum().backward()
+        x.detach().cpu().numpy().tobytes()
+
+
+def _test_run(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
     code = 1
     try:
-        channel.close()
         argument_fd, result_fd, stdout_fd, stderr_fd = descriptors
         os.setsid()
         for pipe, target in ((stdout_fd, 1), (stderr_fd, 2)):
@@ -121,7 +194,8 @@ def _test_run(channel: socket.socket, message: dict[str, Any], descriptors: list
     finally:
         for stream in (sys.stdout, sys.stderr):
             try:
-                stream.flush()
+                if not stream.closed:
+                    stream.flush()
             except Exception:
                 code = 1
         os._exit(code)
