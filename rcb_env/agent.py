@@ -274,6 +274,16 @@ def make_agent(spec: str, *, model: str | None) -> Agent:
     return _with_settings(maker, label, settings)
 
 
+def takes_model(spec: str) -> bool:
+    """Whether the agent that ``spec`` names can be given a model.
+
+    Raises:
+        UsageError: there is no such agent.
+    """
+    maker, _, _ = _find_agent(spec)
+    return getattr(maker, "uses_model", None) is not False
+
+
 def agent_label(agent: Agent) -> str:
     """The shortest spec that makes this agent: its name, and the settings that were changed."""
     kind = type(agent)

@@ -7,6 +7,8 @@
       sessions.jsonl      one line per start or resume: process, versions, sandbox, workers
       lock                held by the one process that writes
 
+Runs that were made to be compared lie side by side in one folder with an arms.json, see `create_arms`.
+
 Guarantees:
 - A line of episodes.jsonl is there whole or not at all: one write, then fsync, under a file lock. A
   write that the disk cuts short is taken back and raised as `StoreError`.
@@ -42,6 +44,9 @@ from rcb_env.errors import StoreError
 INFRA = "infra_error"
 FORMAT = 1
 """Version of the layout; a directory of another version is refused."""
+
+ARMS = "arms.json"
+"""In a folder of runs that were made together: which ones, in which order."""
 
 _MODE = 0o644
 _SCRATCH = ".run.json."
@@ -434,6 +439,45 @@ class RunStore:
     def _must_hold(self) -> None:
         if self._lock_fd is None:
             raise StoreError(f"{self.folder} is open for reading only")
+
+
+def create_arms(folder: str | Path, arms: Mapping[str, str]) -> None:
+    """Make a folder for runs that belong together, one below it for each arm.
+
+    Args:
+        folder: new or empty.
+        arms: name of the run directory to be -> agent, in the order of reports.
+
+    Raises:
+        StoreError: it holds something already, or cannot be written.
+    """
+    folder = Path(folder)
+    if (folder / "run.json").exists() or (folder / ARMS).exists():
+        raise StoreError(f"{folder} already holds a run: add --resume, or choose another --out")
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        strangers = sorted(p.name for p in folder.iterdir() if not p.name.startswith(_SCRATCH))
+    if strangers:
+        raise StoreError(f"{folder} is not empty (it holds {strangers[0]}): choose another --out")
+    _write_whole(folder / ARMS, {"format": FORMAT, "arms": dict(arms)})
+
+
+def arms_of(folder: str | Path) -> dict[str, str]:
+    """What `create_arms` was told; empty for any other folder.
+
+    Raises:
+        StoreError: its record is damaged.
+    """
+    path = Path(folder) / ARMS
+    try:
+        arms = json.loads(path.read_bytes())["arms"]
+        return {str(name): str(agent) for name, agent in arms.items()}
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(f"{path} is damaged: it is no record of arms") from error
 
 
 class _writing:

@@ -15,7 +15,7 @@ from typing import NoReturn
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from rcb_env.cli import browse, check, doctor, grade, images, pull, results, run
+from rcb_env.cli import browse, check, compare, doctor, grade, images, pull, results, run
 from rcb_env.errors import RcbError
 
 
@@ -31,6 +31,7 @@ for _command in (
     run.run,
     grade.grade,
     results.report,
+    compare.compare,
     results.trajectory,
     check.check,
     pull.pull,

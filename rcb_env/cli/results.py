@@ -12,6 +12,8 @@ import click
 from rcb_env.cli import options
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from rcb_env.report.summary import RunSummary
     from rcb_env.store import RunStore
 
@@ -32,9 +34,9 @@ def report(runs: Sequence[str], brief: bool, as_csv: bool, as_json: bool) -> Non
     from rcb_env.report import export, summary
     from rcb_env.store import RunStore
 
-    if as_csv and (as_json or len(runs) > 1):
+    stores = [RunStore.open(run) for run in expanded(runs)]
+    if as_csv and (as_json or len(stores) > 1):
         raise UsageError("--csv takes one run and no --json")
-    stores = [RunStore.open(run) for run in runs]
     if as_csv:
         click.echo(export.to_csv(stores[0]), nl=False)
         return
@@ -54,13 +56,9 @@ def print_tables(summaries: Sequence[RunSummary], *, brief: bool, to_stderr: boo
         brief: only the table with one row a run, and what must be known to read it.
         to_stderr: stdout is for JSON.
     """
-    from rich.console import Console
-
     from rcb_env.report import tables
 
-    console = Console(stderr=to_stderr)
-    if not console.is_terminal:
-        console = Console(stderr=to_stderr, width=_WIDTH_WITHOUT_TERMINAL)
+    console = console_for(to_stderr=to_stderr)
     if not brief:
         tables.print_report(console, summaries)
         return
@@ -68,6 +66,31 @@ def print_tables(summaries: Sequence[RunSummary], *, brief: bool, to_stderr: boo
     for one in summaries:
         for problem in one.problems:
             console.print(problem, markup=False, highlight=False, soft_wrap=True)
+
+
+def console_for(*, to_stderr: bool) -> Console:
+    """A console for tables, wide enough where there is no terminal to ask."""
+    from rich.console import Console
+
+    console = Console(stderr=to_stderr)
+    if not console.is_terminal:
+        console = Console(stderr=to_stderr, width=_WIDTH_WITHOUT_TERMINAL)
+    return console
+
+
+def expanded(runs: Sequence[str]) -> list[Path]:
+    """The run directories meant: the folder of `rcb run --arms` stands for its arms, in order.
+
+    Raises:
+        StoreError: such a folder is damaged.
+    """
+    from rcb_env.store import arms_of
+
+    return [
+        folder
+        for run in runs
+        for folder in [Path(run, name) for name in arms_of(run)] or [Path(run)]
+    ]
 
 
 @click.command()

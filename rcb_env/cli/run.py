@@ -30,6 +30,12 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
 @click.option(
     "--agent", metavar="NAME[:SETTING=VALUE,...]", help="Who plays; see `rcb list agents`."
 )
+@click.option(
+    "--arms",
+    multiple=True,
+    metavar="AGENT,AGENT,...",
+    help="Several agents instead: each plays the same challenges, with the same seeds and budgets.",
+)
 @click.option("--model", metavar="NAME", help="The model it uses, as its server calls it.")
 @click.option(
     "--base-url",
@@ -95,12 +101,15 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
 def run(context: click.Context, /, **given: Any) -> None:
     """Let an agent play challenges. Finished episodes are on disk at once; Ctrl-C loses none.
 
-    Needs --agent, except with --resume. Ends with a table (stderr with --json), and with --json one object as the
+    Needs --agent or --arms, except with --resume. Arms make one run each, side by side in --out; `rcb report` and
+    `rcb compare` take that folder. Ends with a table (stderr with --json), and with --json one object as the
     last line of stdout: run, planned, states, pass_rate and scaled_pass_rate in percent.
     """
+    from rcb_env.cli.arms import play_arms
     from rcb_env.errors import UsageError
     from rcb_env.experiment import default_folder, open_run, run_experiment
     from rcb_env.experiment.plan import planned
+    from rcb_env.store import arms_of
 
     resume = given["resume"]
     if resume and given["out"] and Path(resume) != Path(given["out"]):
@@ -109,12 +118,17 @@ def run(context: click.Context, /, **given: Any) -> None:
     if resume is not None:
         if folder is None:
             raise UsageError("which run? Write --resume DIR")
-        _take_from_record(given, folder, context)
+        take_from_record(given, folder, context)
+    if given["agent"] and given["arms"]:
+        raise UsageError("--agent and --arms exclude each other: make the agent one of the arms")
+    if given["arms"] or (folder is not None and arms_of(folder)):
+        play_arms(given, folder, resume=resume is not None)
+        return
     if not given["agent"]:
         raise UsageError("which agent? Add --agent NAME; `rcb list agents` lists them")
     if given["model"] is None and given["base_url"] is not None:
         raise UsageError("--base-url needs --model: which model is to be asked there?")
-    config = _config(given)
+    config = run_config(given)
     if folder is None:
         folder = default_folder(
             f"{config.agent}-{config.model.name}" if config.model else config.agent
@@ -197,7 +211,12 @@ def realise(names: Iterable[str]) -> None:
         images.realise(name, lambda line: click.echo(line, err=True))
 
 
-def _config(given: Mapping[str, Any]) -> RunConfig:
+def run_config(given: Mapping[str, Any]) -> RunConfig:
+    """What the options of `rcb run` ask for.
+
+    Raises:
+        UsageError: a value is out of range.
+    """
     from rcb_env.agent import ModelSettings
     from rcb_env.episode import Budgets
     from rcb_env.experiment import RunConfig
@@ -254,13 +273,16 @@ _IN_MODEL = {
 _IN_CONDITIONS = {"workers": "workers", "sandbox": "sandbox"}
 
 
-def _take_from_record(given: dict[str, Any], folder: Path, context: click.Context) -> None:
+def take_from_record(given: dict[str, Any], folder: Path, context: click.Context) -> None:
     """Replace the defaults of options that were not given by what the run was made with."""
-    from rcb_env.store import RunStore
+    from rcb_env.store import RunStore, arms_of
 
-    if not (folder / "run.json").exists():
+    folders = [folder / name for name in arms_of(folder)] or [folder]
+    records = [RunStore.open(each).record for each in folders if (each / "run.json").exists()]
+    if not records:
         return  # it was stopped before it began; the options must say everything
-    record = RunStore.open(folder).record
+    # Arms differ in their agents, and one that takes no model says nothing of the others' model.
+    record = next((r for r in records if r.get("config", {}).get("model")), records[0])
     config = record.get("config", {})
     recorded: dict[str, Any] = {name: config[name] for name in _IN_CONFIG if name in config}
     for names, values in (
@@ -276,6 +298,8 @@ def _take_from_record(given: dict[str, Any], folder: Path, context: click.Contex
         recorded["challenges"] = tuple(_challenges(record.get("plan", ())))
     if "source" in record.get("dataset", {}):
         recorded["dataset"] = record["dataset"]["source"]
+    if len(folders) > 1 or folders[0] != folder:
+        recorded.pop("agent", None)
     given.update({name: value for name, value in recorded.items() if name not in explicit})
 
 

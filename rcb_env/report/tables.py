@@ -13,8 +13,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rcb_env.report.comparison import ByEffort, RunPair
 from rcb_env.report.summary import RunSummary
-from rcb_env.scoring import OPEN_STATES, Comparison, Rate
+from rcb_env.scoring import OPEN_STATES, Rate
 
 _ENOUGH_PAPERS = 10  # below, a bootstrap over papers is known to be too narrow
 
@@ -138,11 +139,12 @@ def print_report(console: Console, summaries: Sequence[RunSummary]) -> None:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def comparison_table(comparison: Comparison, a: str, b: str) -> Table:
+def comparison_table(pair: RunPair) -> Table:
     """Run B against run A, in percent and percentage points."""
+    comparison = pair.comparison
     table = Table(title=f"{comparison.challenges} challenges in both runs", title_justify="left")
-    table.add_column("")
-    for name in (escape(a), escape(b), "B - A", "95 %"):
+    table.add_column("percent")
+    for name in (escape(f"A: {pair.a}"), escape(f"B: {pair.b}"), "B - A", "95 %"):
         table.add_column(name, justify="right")
     for title, first, second, difference in (
         ("pass rate", comparison.a, comparison.b, comparison.difference),
@@ -150,24 +152,65 @@ def comparison_table(comparison: Comparison, a: str, b: str) -> Table:
     ):
         table.add_row(
             title,
-            "n/a" if first is None else f"{first:.1f}",
-            "n/a" if second is None else f"{second:.1f}",
+            _number(first),
+            _number(second),
             rate_text(difference),
             interval_text(difference),
         )
     return table
 
 
-def print_comparison(console: Console, comparison: Comparison, a: str, b: str) -> None:
-    """Print everything about run B against run A."""
-    console.print(comparison_table(comparison, a, b))
+def effort_table(effort: ByEffort) -> Table:
+    """Pass rates by how much of something the episodes took."""
+    table = Table()
+    table.add_column(f"at most ... {effort.effort}")
+    for limit in effort.limits:
+        table.add_column(_amount(limit), justify="right")
+    table.add_column("mean of an episode", justify="right")
+    for name, rates, mean in (("A", effort.a, effort.mean_a), ("B", effort.b, effort.mean_b)):
+        shown = rates or (None,) * len(effort.limits)
+        table.add_row(name, *(_number(rate) for rate in shown), _amount(mean))
+    return table
+
+
+def print_comparison(console: Console, pair: RunPair, *, brief: bool = False) -> None:
+    """Print everything about run B against run A.
+
+    Args:
+        console: where to.
+        pair: what to print.
+        brief: only the rates, the test and the warnings.
+    """
+    comparison = pair.comparison
+    console.print(comparison_table(pair))
+    discordant = [("A", comparison.only_a_better), ("B", comparison.only_b_better)]
     lines = [
-        f"{len(comparison.only_a_better)} challenges only {a} solves better, "
-        f"{len(comparison.only_b_better)} only {b}: exact McNemar p = {comparison.p_value:.3g}",
-        *comparison.warnings,
+        f"solved by A more often: {len(discordant[0][1])}; by B: {len(discordant[1][1])};"
+        f" exact McNemar p = {comparison.p_value:.3g}"
     ]
+    if not brief:
+        lines += [f"only {name}: {', '.join(names)}" for name, names in discordant if names]
+    if comparison.difference.interval and pair.papers < _ENOUGH_PAPERS:
+        lines.append(f"the intervals come from {pair.papers} papers only, so they are too narrow")
+    lines += [f"warning: {warning}" for warning in comparison.warnings]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if brief:
+        return
+    console.print("\nPass rate by what the episodes took (percent):")
+    for effort in pair.efforts:
+        if len(effort.limits) > 1:
+            console.print(effort_table(effort))
+
+
+def _number(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.1f}"
+
+
+def _amount(value: float | None) -> str:
+    if value is None:
+        return "n/a"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _usage_text(summary: RunSummary) -> str:

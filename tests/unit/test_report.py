@@ -15,10 +15,10 @@ from rich.console import Console
 
 from rcb_env.errors import StoreError
 from rcb_env.report.export import COLUMNS, to_csv, to_json
-from rcb_env.report.summary import plan_of, summarize
-from rcb_env.report.tables import print_comparison, print_report
+from rcb_env.report.summary import summarize
+from rcb_env.report.tables import print_report
 from rcb_env.report.trajectory import read_trajectory, render
-from rcb_env.scoring import STATES, compare
+from rcb_env.scoring import STATES
 from rcb_env.store import EpisodeKey, RunStore
 
 PLAN = [
@@ -119,15 +119,6 @@ def test_tables_say_what_is_open(store: RunStore) -> None:
     assert "1 episodes took more than one attempt" in text
     assert "3.00" not in text
     assert "1.5000 USD" in text
-
-
-def test_a_comparison_prints_both_rates_and_the_test(store: RunStore) -> None:
-    outcomes = plan_of(store)
-    out = io.StringIO()
-    print_comparison(Console(file=out, width=120), compare(outcomes, outcomes), "x", "[y]")
-    assert "exact McNemar p = 1" in out.getvalue()
-    assert "[y]" in out.getvalue()
-    assert "run A has 4 missing" in out.getvalue()
 
 
 def test_an_episode_that_was_not_planned_is_named(store: RunStore) -> None:

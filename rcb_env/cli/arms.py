@@ -1,0 +1,71 @@
+"""`rcb run --arms`: several agents on equal terms, one after the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+def play_arms(given: Mapping[str, Any], folder: Path | None, *, resume: bool) -> None:
+    """Play or go on with the arms that the options of `rcb run` name.
+
+    Args:
+        given: the options.
+        folder: where the runs go; None: a new one.
+        resume: go on with what is there.
+
+    Raises:
+        RcbError: as `rcb run` does for one agent.
+        click.exceptions.Exit: with code 1: infrastructure left an arm without any verdict.
+    """
+    from rcb_env.cli.run import prepare_sandbox, run_config, show_progress
+    from rcb_env.experiment import Interrupted, default_folder, run_experiment
+    from rcb_env.experiment.arms import arm_configs, open_arms, split_arms
+    from rcb_env.experiment.plan import planned
+    from rcb_env.store import arms_of
+
+    agents = split_arms(given["arms"]) if given["arms"] else list(arms_of(folder or "").values())
+    base = run_config({**given, "agent": agents[0]})
+    arm_configs(base, agents)  # what is wrong with them is said before anything is made
+    images = {challenge.paper.image for challenge, _ in planned(base)[1]}
+    sandbox, why = prepare_sandbox(base.sandbox, images)
+    folder = folder or default_folder("arms")
+    with open_arms(replace(base, sandbox=sandbox), agents, folder, resume=resume) as arms:
+        click.echo(f"arms: {folder}", err=True)
+        for config, store in arms.values():
+            for problem in store.problems:
+                click.echo(problem, err=True)
+            try:
+                with show_progress(config.agent, f"sandbox: {sandbox} ({why})") as tell:
+                    run_experiment(config, store, progress=tell)
+            except Interrupted:
+                click.echo(f"all arms go on with: rcb run --resume {folder}", err=True)
+                raise
+        _finish(folder, list(arms), quiet=given["quiet"], as_json=given["as_json"])
+
+
+def _finish(folder: Path, names: list[str], *, quiet: bool, as_json: bool) -> None:
+    from rcb_env.cli.results import console_for
+    from rcb_env.report import comparison, tables
+    from rcb_env.report.summary import summarize
+    from rcb_env.store import RunStore
+
+    stores = [RunStore.open(folder / name) for name in names]
+    summaries = [summarize(store) for store in stores]
+    if not quiet:
+        console = console_for(to_stderr=as_json)
+        console.print(tables.runs_table(summaries))
+        for name, store in list(zip(names, stores, strict=True))[1:]:
+            pair = comparison.compare_runs(stores[0], store, names=(names[0], name))
+            tables.print_comparison(console, pair, brief=True)
+        click.echo(f"More: rcb report {folder}; rcb compare {folder}", err=True)
+    if as_json:
+        runs = [summary.brief() for summary in summaries]
+        click.echo(json.dumps({"run": str(folder), "arms": runs}))
+    if any(summary.score.coverage == 0 for summary in summaries):
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,236 @@
+"""Two runs side by side: paired differences, what else differs between them, and rates by effort.
+
+Guarantees: only challenges that both runs planned are compared, over all of their planned samples;
+open episodes count as not passed and are warned about. Everything in which the runs differ beside
+agent and model is named, so a difference is not put down to the agent when a budget made it.
+
+Rates by effort: the share of planned episodes that passed *and* took at most so many test runs,
+actions, model calls, tokens or dollars. Since an episode that went on is not cut short to find
+out, this is at most what a smaller budget would have given.
+Not covered: how differences and intervals are computed (`rcb_env.scoring`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from typing import Any
+
+from rcb_env.errors import UsageError
+from rcb_env.report.summary import plan_of
+from rcb_env.scoring import PASSED, Comparison, Outcome, compare, fill_missing
+from rcb_env.store import RunStore
+
+_ROWS = 8  # of a table by effort
+_SHOWN = 5  # names in one warning
+# What a comparison is about, or follows from what is planned, or stands under other keys too.
+_NOT_SETTINGS = ("agent", "agent_settings", "model", "challenges", "pairs")
+
+
+def _of(*path: str) -> Callable[[Mapping[str, Any]], float | None]:
+    def read(episode: Mapping[str, Any]) -> float | None:
+        value: Any = episode
+        for name in path:
+            value = (value or {}).get(name)
+        return None if value is None else float(value)
+
+    return read
+
+
+def _tokens(episode: Mapping[str, Any]) -> float | None:
+    usage = episode.get("usage") or {}
+    return float((usage.get("prompt_tokens") or 0) + (usage.get("completion_tokens") or 0))
+
+
+EFFORTS: Mapping[str, Callable[[Mapping[str, Any]], float | None]] = {
+    "test runs": _of("test_runs"),
+    "actions": _of("steps"),
+    "model calls": _of("usage", "calls"),
+    "tokens": _tokens,
+    "USD": _of("usage", "cost_usd"),
+}
+"""What an episode took, by name; None: not known."""
+
+
+@dataclass(frozen=True)
+class ByEffort:
+    """Pass rates (percent, each challenge once) by how much of something an episode took."""
+
+    effort: str
+    """A key of `EFFORTS`."""
+    limits: tuple[float, ...]
+    """"At most this much", rising; the last one includes every episode of both runs."""
+    a: tuple[float, ...] | None
+    """Of run A, one for each limit; None: what some of its episodes took is not known."""
+    b: tuple[float, ...] | None
+    mean_a: float | None
+    """Of one finished episode of A."""
+    mean_b: float | None
+
+
+@dataclass(frozen=True)
+class RunPair:
+    """Run B against run A."""
+
+    a: str
+    """What run A is called."""
+    b: str
+    papers: int
+    """Of the common challenges: what the intervals resample."""
+    comparison: Comparison
+    """Its warnings begin with what is open in the runs, and go on with what differs."""
+    efforts: tuple[ByEffort, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """As JSON can hold it."""
+        return asdict(self)
+
+
+def compare_runs(a: RunStore, b: RunStore, *, names: tuple[str, str], seed: int = 0) -> RunPair:
+    """Compare two run directories.
+
+    Args:
+        a: a run open for reading.
+        b: another one.
+        names: what to call them.
+        seed: seed of the bootstrap intervals.
+
+    Raises:
+        StoreError: a run cannot be read.
+        UsageError: no challenge is in both, or one has other code in each.
+    """
+    sides = _Side(a), _Side(b)
+    try:
+        compared = compare(sides[0].outcomes(), sides[1].outcomes(), seed=seed)
+    except ValueError as error:
+        raise UsageError(f"{names[0]} and {names[1]} cannot be compared: {error}") from None
+    common = {row.challenge for row in sides[0].plan} & {row.challenge for row in sides[1].plan}
+    return RunPair(
+        *names,
+        papers=len({row.paper for row in sides[0].plan if row.challenge in common}),
+        comparison=replace(
+            compared, warnings=(*compared.warnings, *_differences(a.record, b.record, common))
+        ),
+        efforts=tuple(_by_effort(name, sides, common) for name in EFFORTS),
+    )
+
+
+class _Side:
+    """One run, as far as a comparison needs it: a few numbers for each episode."""
+
+    def __init__(self, store: RunStore) -> None:
+        self.plan = plan_of(store)
+        self.states: dict[tuple[str, int], str] = {}
+        self.took: dict[tuple[str, int], dict[str, float | None]] = {}
+        for line in store.latest():
+            episode = line["episode"]
+            key = (str(episode["challenge"]), int(episode["sample"]))
+            self.states[key] = str(episode.get("status"))
+            self.took[key] = {name: read(episode) for name, read in EFFORTS.items()}
+
+    def outcomes(self) -> tuple[Outcome, ...]:
+        return fill_missing(self.plan, self.states)
+
+    def known(self, effort: str, common: set[str]) -> list[float] | None:
+        """What the finished episodes took; None if that is not known of one of them."""
+        values = [took[effort] for (name, _), took in self.took.items() if name in common]
+        known = [value for value in values if value is not None]
+        return known if len(known) == len(values) else None
+
+    def rates(self, effort: str, limits: Sequence[float], common: set[str]) -> tuple[float, ...]:
+        rows = sorted((r for r in self.plan if r.challenge in common), key=lambda r: r.challenge)
+        result = [0.0] * len(limits)
+        for _, group in groupby(rows, key=lambda row: row.challenge):
+            samples = [(row.challenge, row.sample) for row in group]
+            for sample in samples:
+                if self.states.get(sample) == PASSED:
+                    took = self.took[sample][effort] or 0.0
+                    for place, limit in enumerate(limits):
+                        result[place] += (took <= limit) / len(samples)
+        return tuple(100 * passed / len(common) for passed in result)
+
+
+def _by_effort(effort: str, sides: tuple[_Side, _Side], common: set[str]) -> ByEffort:
+    known = [side.known(effort, common) for side in sides]
+    limits = _limits([value for values in known for value in values or ()])
+    rates = [
+        None if values is None else side.rates(effort, limits, common)
+        for side, values in zip(sides, known, strict=True)
+    ]
+    means = [sum(values) / len(values) if values else None for values in known]
+    return ByEffort(effort, limits, rates[0], rates[1], means[0], means[1])
+
+
+def _limits(values: Sequence[float]) -> tuple[float, ...]:
+    """Round numbers that spread the values; the last one is not below any of them."""
+    distinct = sorted(set(values))
+    if not distinct:
+        return ()
+    if len(distinct) <= _ROWS and all(value == int(value) < 1000 for value in distinct):
+        return tuple(distinct)
+    # Quantiles of what episodes took, not of the range: one long episode must not fill the table.
+    ordered = sorted(values)
+    picks = {_rounded_up(ordered[(len(ordered) - 1) * n // (_ROWS - 1)]) for n in range(_ROWS)}
+    return tuple(sorted(picks))
+
+
+def _rounded_up(value: float) -> float:
+    """The next number with two digits that is not smaller."""
+    if value <= 0:
+        return 0.0
+    digits = 1 - math.floor(math.log10(value))
+    rounded = round(math.ceil(round(value * 10.0**digits, 6)) / 10.0**digits, max(digits, 0))
+    return rounded if rounded >= value else value
+
+
+# --- what else differs ------------------------------------------------------------------------
+
+
+def _differences(
+    a: Mapping[str, Any], b: Mapping[str, Any], common: Iterable[str]
+) -> Iterator[str]:
+    first, second = a.get("config", {}), b.get("config", {})
+    models = first.get("model"), second.get("model")
+    if first.get("agent") != second.get("agent") and all(models) and models[0] != models[1]:
+        yield "the runs have other agents and other models: the difference is of both together"
+    changed = list(_changed(_settings(a), _settings(b)))
+    if changed:
+        yield f"the runs differ in more than agent and model: {'; '.join(changed)}"
+    hashes = [_hashes(record) for record in (a, b)]
+    other = sorted(name for name in common if hashes[0].get(name) != hashes[1].get(name))
+    if other:
+        more = f" and {len(other) - _SHOWN} more" if len(other) > _SHOWN else ""
+        yield (
+            f"{len(other)} challenges have other content in each run (prompt or tests):"
+            f" {', '.join(other[:_SHOWN])}{more}"
+        )
+
+
+def _settings(record: Mapping[str, Any]) -> dict[str, object]:
+    config = {k: v for k, v in record.get("config", {}).items() if k not in _NOT_SETTINGS}
+    model = (record.get("config", {}).get("model") or {}) if config else {}
+    if isinstance(model, dict):
+        # How a model is asked is a setting of the run; which one is asked is what is compared.
+        config["model"] = {
+            k: v for k, v in model.items() if k in ("temperature", "max_tokens", "reasoning_effort")
+        }
+    versions = record.get("versions") or {}
+    return {**config, "version of rcb-env": versions.get("rcb-env")}
+
+
+def _changed(a: object, b: object, path: str = "") -> Iterator[str]:
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        for key in sorted(a.keys() | b.keys()):
+            yield from _changed(a.get(key), b.get(key), f"{path}.{key}" if path else str(key))
+    elif a != b and not (path.startswith("model.") and None in (a, b)):
+        yield f"{path} {_shown(a)} and {_shown(b)}"
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else str(value)[:60]
+
+
+def _hashes(record: Mapping[str, Any]) -> dict[str, object]:
+    return {entry["challenge"]: entry.get("content_hash") for entry in record.get("plan", ())}

@@ -1,0 +1,83 @@
+"""`rcb run --arms`, and `rcb report` and `rcb compare` on what it leaves, as processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+SELECTION = ("--challenges", "DyT/forward,minp/draw-by-inverse-cdf", "--sandbox", "bubblewrap")
+
+
+def _rcb(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "rcb_env.cli", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def test_arms_are_played_resumed_reported_and_compared(tmp_path: Path) -> None:
+    done = _rcb(
+        *("run", "--arms", "reference,simulated:skill=0,noop", "--out", "arms", "--json"),
+        *SELECTION,
+        folder=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert [run["run"] for run in result["arms"]] == [
+        "arms/reference",
+        "arms/simulated-skill-0.0",
+        "arms/noop",
+    ]
+    assert [run["pass_rate"] for run in result["arms"]] == [100.0, 0.0, 0.0]
+    assert "exact McNemar" in done.stderr
+
+    lines = tmp_path / "arms" / "noop" / "episodes.jsonl"
+    before = lines.read_bytes()
+    lines.write_bytes(before.splitlines(keepends=True)[0])
+    resumed = _rcb("run", "--resume", "arms", "--json", folder=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    assert json.loads(resumed.stdout.splitlines()[-1]) == result
+    assert len(lines.read_bytes().splitlines()) == 2
+
+    reports = _rcb("report", "arms", "--json", folder=tmp_path).stdout.splitlines()
+    assert [json.loads(line)["agent"] for line in reports] == [
+        "reference",
+        "simulated:skill=0.0",
+        "noop",
+    ]
+    pairs = [
+        json.loads(line)
+        for line in _rcb("compare", "arms", "--json", folder=tmp_path).stdout.splitlines()
+    ]
+    assert [(pair["a"], pair["b"]) for pair in pairs] == [
+        ("reference", "simulated-skill-0.0"),
+        ("reference", "noop"),
+        ("simulated-skill-0.0", "noop"),
+    ]
+    assert pairs[1]["comparison"]["difference"]["value"] == -100.0
+    assert pairs[1]["comparison"]["warnings"] == []
+    table = _rcb("compare", "arms/noop", "arms/reference", folder=tmp_path)
+    assert table.returncode == 0, table.stderr
+    assert "only B: DyT/forward, minp/draw-by-inverse-cdf" in table.stdout
+
+
+def test_what_cannot_be_compared_or_played_side_by_side_gives_one_line(tmp_path: Path) -> None:
+    for arguments, word in (
+        (["compare", "nowhere", "nowhere2"], "run.json"),
+        (["compare", "nowhere"], "with which other"),
+        (["run", "--arms", "noop,refrence"], "refrence"),
+        (["run", "--arms", "noop,reference", "--agent", "noop"], "--arms"),
+        (["run", "--arms", ","], "--arms"),
+    ):
+        done = _rcb(*arguments, folder=tmp_path)
+        assert done.returncode == 2, arguments
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("rcb: ")
+        assert word in line
+    assert list(tmp_path.iterdir()) == []

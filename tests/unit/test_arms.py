@@ -1,0 +1,97 @@
+"""Matched arms: how they are written, and what the runs of them share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rcb_env.agent import ModelSettings
+from rcb_env.errors import StoreError, UsageError
+from rcb_env.experiment.arms import arm_configs, open_arms, split_arms
+from rcb_env.experiment.plan import RunConfig
+from rcb_env.store import RunStore, arms_of
+
+CHALLENGE = "DyT/forward"
+
+
+def base(**more: object) -> RunConfig:
+    return RunConfig("", challenges=(CHALLENGE,), sandbox="bubblewrap", **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "arms"),
+    [
+        (["a,b:x=1,c"], ["a", "b:x=1", "c"]),
+        (["b:x=1,y=2,c"], ["b:x=1,y=2", "c"]),
+        (["b, x=1 ,c"], ["b:x=1", "c"]),
+        (["my.module:Mine:depth=4,wide=2,a"], ["my.module:Mine:depth=4,wide=2", "a"]),
+        (["a", "command:tool --x=1, --y=2", "b"], ["a", "command:tool --x=1, --y=2", "b"]),
+    ],
+)
+def test_a_comma_separates_arms_and_their_settings(values: list[str], arms: list[str]) -> None:
+    assert split_arms(values) == arms
+
+
+@pytest.mark.parametrize("values", [[""], [","], ["x=1,a"], ["a", "x=1"]])
+def test_what_names_no_agent_is_refused(values: list[str]) -> None:
+    with pytest.raises(UsageError, match=r"--arms names no agent|setting of which arm"):
+        split_arms(values)
+
+
+def test_an_agent_that_takes_no_model_plays_without_it() -> None:
+    configs = arm_configs(base(model=ModelSettings("m")), ["noop", "simulated", "repair:rounds=1"])
+    assert [config.model for config in configs.values()] == [None, None, ModelSettings("m")]
+    assert list(configs) == ["noop", "simulated", "repair-rounds-1"]
+
+
+@pytest.mark.parametrize(
+    ("agents", "says"),
+    [
+        (["noop", "noop"], "there twice"),
+        (["simulated", "simulated:skill=0.5"], "there twice"),
+        (["noop", "reference"], "no arm takes a model"),
+        (["noop", "refrence"], "unknown agent"),
+    ],
+)
+def test_arms_that_cannot_be_compared_are_refused(agents: list[str], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        arm_configs(base(model=ModelSettings("m")), agents)
+
+
+def test_arms_share_everything_but_the_agent(tmp_path: Path) -> None:
+    folder = tmp_path / "arms"
+    with open_arms(base(seed=7, samples=2), ["noop", "reference"], folder) as arms:
+        assert list(arms) == ["noop", "reference"]
+    assert arms_of(folder) == {"noop": "noop", "reference": "reference"}
+    records = [dict(RunStore.open(folder / name).record) for name in arms_of(folder)]
+    configs = [record.pop("config") for record in records]
+    assert records[0]["plan"] == records[1]["plan"]
+    assert {k for k in configs[0] if configs[0][k] != configs[1][k]} == {"agent"}
+
+
+def test_arms_are_taken_up_again_only_with_the_same_agents(tmp_path: Path) -> None:
+    folder = tmp_path / "arms"
+    agents = ["noop", "reference"]
+    with open_arms(base(), agents, folder):
+        pass
+    with open_arms(base(), [], folder, resume=True) as arms:
+        assert list(arms) == agents
+    with pytest.raises(StoreError, match="--resume"), open_arms(base(), agents, folder):
+        pass
+    with (
+        pytest.raises(UsageError, match="made with the arms noop, reference"),
+        open_arms(base(), ["noop"], folder, resume=True),
+    ):
+        pass
+    with (
+        pytest.raises(StoreError, match="seed was 0 and is now 1"),
+        open_arms(base(seed=1), [], folder, resume=True),
+    ):
+        pass
+
+
+def test_a_damaged_record_of_arms_is_named(tmp_path: Path) -> None:
+    (tmp_path / "arms.json").write_text('{"arms": [1]}')
+    with pytest.raises(StoreError, match=r"arms\.json is damaged"):
+        arms_of(tmp_path)
