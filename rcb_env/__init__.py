@@ -136,7 +136,15 @@ __all__ = [
 ENV_ID = "rcb/Challenge-v0"
 
 if ENV_ID not in _registry:
-    _register(ENV_ID, entry_point="rcb_env.env:ResearchCodeEnv")
+    # It checks what Gymnasium's two wrappers would check, and is not hidden by them: `snapshot` and
+    # `fork` are there on what `gymnasium.make` returns.
+    _register(
+        ENV_ID,
+        entry_point="rcb_env.env:ResearchCodeEnv",
+        vector_entry_point="rcb_env.vector:ChallengeVectorEnv",
+        order_enforce=False,
+        disable_env_checker=True,
+    )
 
 
 def __getattr__(name: str) -> Any:

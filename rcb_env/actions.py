@@ -6,7 +6,8 @@ the `ToolCall` that `parse` makes of it.
 Guarantees: `parse` never raises, whatever it is given; what it returns is either a call whose
 arguments have the declared names and types, or one line for the agent that names what is wrong.
 `ActionSpace` and `TextSpace` are spaces of their own: Gymnasium's `Text` holds neither newlines nor
-most of Unicode, and shared memory would cut it silently; these are refused there, with an error.
+most of Unicode, and shared memory would cut it silently; these are refused there, with an error that
+names the setting to use instead.
 Not covered: what a call does (`rcb_env.workspace`, `rcb_env.env`); whether a path exists.
 """
 
@@ -20,6 +21,7 @@ from numbers import Integral
 from typing import Any
 
 from gymnasium import Space
+from gymnasium.vector.utils import create_shared_memory
 
 MAX_CODE_CHARS = 200_000  # of one text argument; a region is at most some hundred lines
 MAX_PATH_CHARS = 1_000
@@ -54,6 +56,28 @@ class ToolCall:
     def to_dict(self) -> dict[str, Any]:
         """The wire form."""
         return {"tool": self.tool, "arguments": dict(self.arguments)}
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """Takes the place of an action where an agent's reply holds none.
+
+    Wrappers hand it to the environment: it is answered with the reason and uses up a step.
+    """
+
+    reason: str
+    """One line for the agent."""
+
+
+@dataclass(frozen=True)
+class OutOfBudget:
+    """Takes the place of an action where a budget of a wrapper is gone: the episode is truncated.
+
+    What is there is graded.
+    """
+
+    budget: str
+    """What is spent, such as "tokens"."""
 
 
 def _text(description: str, max_chars: int) -> dict[str, Any]:
@@ -169,6 +193,8 @@ def parse(action: object) -> ToolCall | str:
     """
     name: object
     arguments: object
+    if isinstance(action, Unreadable):
+        return action.reason
     if isinstance(action, ToolCall):
         name, arguments = action.tool, action.arguments
         if isinstance(arguments, Mapping):
@@ -359,6 +385,16 @@ class TextSpace(Space[str]):
 
     def __repr__(self) -> str:
         return f"TextSpace({self.max_length})"
+
+
+@create_shared_memory.register(ActionSpace)
+@create_shared_memory.register(TextSpace)
+def _refuse_shared_memory(*_: object, **_settings: object) -> Any:
+    raise ValueError(
+        "AsyncVectorEnv cannot pass texts through shared memory, which is its default: add"
+        " shared_memory=False (in make_vec: vector_kwargs={'shared_memory': False}), or leave out"
+        " vectorization_mode to get threads, which are faster here"
+    )
 
 
 def _no_mask(mask: Any | None, probability: Any | None) -> None:

@@ -18,7 +18,7 @@ import hashlib
 import math
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import regex  # type: ignore[import-untyped]
@@ -51,6 +51,14 @@ class Snapshot:
 
     region: str
     history: tuple[str, ...] = ()
+    trail: tuple[bytes, ...] = ()
+    """For each text of the history a digest of it and all before it."""
+
+    def edited(self, region: str) -> Snapshot:
+        """The state after an edit."""
+        before = self.trail[-1] if self.trail else bytes(32)
+        link = hashlib.sha256(before + _bytes(self.region)).digest()
+        return Snapshot(region, (*self.history, self.region), (*self.trail, link))
 
 
 class Workspace:
@@ -81,12 +89,15 @@ class Workspace:
 
     @property
     def state_hash(self) -> str:
-        """SHA-256 over the paths and contents of all files."""
-        digest = hashlib.sha256()
-        for path, data in sorted(self._challenge.tree(self.code).items()):
-            digest.update(f"{path}\0{len(data)}\0".encode())
-            digest.update(data)
-        return digest.hexdigest()
+        """SHA-256 of all that later calls depend on: same hash, same answers, on any machine.
+
+        The files of the challenge, whether the paper can be read, the region, and what `undo`
+        would bring back.
+        """
+        challenge = self._challenge
+        fixed = f"{challenge.id}\0{challenge.content_hash}\0{self._with_paper}\0"
+        last = self._state.trail[-1] if self._state.trail else bytes(32)
+        return hashlib.sha256(fixed.encode() + last + _bytes(self.code)).hexdigest()
 
     def snapshot(self) -> Snapshot:
         """The present state; it never changes."""
@@ -212,7 +223,7 @@ class Workspace:
         if not self._state.history:
             raise WorkspaceError("undo: there is no edit to take back")
         *history, region = self._state.history
-        self._state = Snapshot(region, tuple(history))
+        self._state = Snapshot(region, tuple(history), self._state.trail[:-1])
         left = len(history)
         return f"took back the last edit, {left} left: {self.region_lines()}"
 
@@ -232,9 +243,7 @@ class Workspace:
         assert canonical is not None  # `fill` puts the frame around it
         if canonical == self.code:
             raise WorkspaceError(f"{tool}: the region already holds exactly this")
-        self._state = replace(
-            self._state, region=canonical, history=(*self._state.history, self._state.region)
-        )
+        self._state = self._state.edited(canonical)
 
     def _limits(self) -> str:
         return f"only the region may change: {self.region_lines()}"
@@ -286,6 +295,11 @@ class Workspace:
     def _described(self, path: str) -> str:
         mark = "; the region to write is in it" if path == self._challenge.file else ""
         return f"{path}  ({_lines(len(lines_of(self._text(path))))}{mark})"
+
+
+def _bytes(text: str) -> bytes:
+    # A model may have written half a character, which UTF-8 cannot carry.
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _time_left(deadline: float) -> float:

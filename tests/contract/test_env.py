@@ -212,9 +212,95 @@ def test_a_setting_that_cannot_be_is_refused(
         make(dataset, grader, **settings)
 
 
-def test_reset_refuses_options(env: ResearchCodeEnv) -> None:
-    with pytest.raises(UsageError, match="no option 'challenge'"):
-        env.reset(options={"challenge": "small/shift"})
+# --- which challenge ---------------------------------------------------------------------------
+
+
+def drawn(env: gymnasium.Env[Any, Any], seed: int, count: int = 12, **options: Any) -> list[str]:
+    """The challenges of a reset with a seed and of those after it."""
+    first = env.reset(seed=seed, options=options or None)[1]["challenge"]
+    return [first, *(env.reset(options=options or None)[1]["challenge"] for _ in range(count - 1))]
+
+
+def test_without_a_challenge_each_reset_draws_one_from_the_seed_alone() -> None:
+    env, twin = (gymnasium.make("rcb/Challenge-v0", papers=["DyT", "minp"]) for _ in range(2))
+    assert drawn(env, 3) == drawn(twin, 3) == drawn(env, 3)
+    assert drawn(env, 3) != drawn(env, 4)
+    names = set(drawn(env, 5, 60))
+    assert {name.partition("/")[0] for name in names} == {"DyT", "minp"}
+    assert len(names) > 10
+    observation, info = env.reset(seed=6)
+    assert env.unwrapped.challenge.id == info["challenge"]  # type: ignore[attr-defined]
+    assert env.unwrapped.challenge.hint in observation["text"]  # type: ignore[attr-defined]
+
+
+def test_options_choose_for_one_episode(dataset: Dataset, grader: Grader) -> None:
+    env = ResearchCodeEnv(papers="DyT")
+    other = next(one.id for one in load_dataset().challenges if one.paper.id == "minp")
+    assert set(drawn(env, 1, 3, challenge=other)) == {other}
+    assert set(drawn(env, 1, 3, challenges=["DyT/forward", other], papers="minp")) == {other}
+    assert set(drawn(env, 1, 3, challenges=["DyT/forward"])) == {"DyT/forward"}
+    long = set(drawn(env, 1, 40, min_lines=5))
+    assert long
+    lines = {one.id: one.lines for one in load_dataset().challenges}
+    assert all(lines[name] >= 5 and name.startswith("DyT/") for name in long)
+    assert {name.partition("/")[0] for name in drawn(env, 1, 5)} == {"DyT"}
+    fixed = make(dataset, grader)
+    assert drawn(fixed, 1, 2, challenge="small/shift") == ["small/shift"] * 2
+    assert drawn(fixed, 1, 2) == ["small/scale"] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"chalenge": "small/scale"}, "Did you mean challenge"),
+        ({"challenge": "small/scael"}, "Did you mean small/scale"),
+        ({"challenge": "small/scale", "papers": "small"}, "leave out papers"),
+        ({"challenge": 7}, "challenge is 7"),
+        ({"papers": []}, "papers is"),
+        ({"min_lines": "3"}, "min_lines is '3'"),
+        ({"min_lines": 1000}, "at least 1000 lines"),
+        ({"min_lines": 8, "max_lines": 9}, "8 to 9 lines"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_and_the_episode_goes_on(
+    env: ResearchCodeEnv, options: dict[str, Any], message: str
+) -> None:
+    play(env, RIGHT)
+    with pytest.raises(UsageError, match=message):
+        env.reset(options=options)
+    assert env.step(SUBMIT)[1] == 1.0
+
+
+def test_a_specification_goes_through_json() -> None:
+    env = gymnasium.make(
+        "rcb/Challenge-v0",
+        papers=["DyT"],
+        min_lines=2,
+        feedback="full",
+        reward={"outcome": "cases", "step_cost": 0.5},
+        max_steps=7,
+    )
+    assert env.spec is not None
+    read = gymnasium.envs.registration.EnvSpec.from_json(env.spec.to_json())
+    assert read == env.spec
+    twin = gymnasium.make(read)
+    assert twin.spec == env.spec
+    for seed in range(3):
+        assert twin.reset(seed=seed)[1] == env.reset(seed=seed)[1]
+    assert twin.step(LOOK)[1] == env.step(LOOK)[1] == -0.5
+
+
+def test_times_are_told_under_one_key_where_they_are_asked_for(
+    dataset: Dataset, grader: Grader
+) -> None:
+    plain, timed = make(dataset, grader), make(dataset, grader, timings=True)
+    for one, other in zip(
+        play(plain, RIGHT, RUN_TESTS, SUBMIT), play(timed, RIGHT, RUN_TESTS, SUBMIT), strict=True
+    ):
+        times = other[4].pop("timings")
+        assert times["step_s"] > 0
+        assert one == other
+    assert times["final"]["total_s"] > 0
 
 
 # --- an episode -------------------------------------------------------------------------------
