@@ -1,0 +1,13 @@
+"""What the machinery costs, always beside the plain way of doing the same, in one run.
+
+    python -m benchmarks --quick
+
+measure.py   samples of jobs that take turns, and what is said of them
+plain.py     the plain way: an interpreter of its own, fresh or already warm, that runs a paper's cases
+grading.py   one warm grading against a fresh interpreter
+actions.py   steps of an environment against `docker exec`, `docker run` and a fresh interpreter
+folders.py   graded completions of the public data set's folders against the public harness's way
+steps.py     file actions per second, and memory over many of them
+
+Nothing here decides whether a test passes: times depend on the machine and on what else it does.
+"""

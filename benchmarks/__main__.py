@@ -1,0 +1,92 @@
+"""`python -m benchmarks`: run benchmarks, print tables, write one JSON file."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from benchmarks import actions, folders, grading, measure, steps
+from rcb_env.errors import RcbError, SandboxUnavailable
+from rcb_env.sandbox import MAKERS, make
+
+NAMES = ("grading", "actions", "folders", "steps")
+
+
+@click.command()
+@click.argument("names", nargs=-1, type=click.Choice(NAMES))
+@click.option("--quick", is_flag=True, help="A few samples of each, to see that all works.")
+@click.option(
+    "--sandbox",
+    "makers",
+    multiple=True,
+    type=click.Choice(MAKERS),
+    help="Sandboxes to measure; all that work here when left out.",
+)
+@click.option("--public", type=click.Path(path_type=Path), help="Folder of the public data set.")
+@click.option("--papers", default="", help="Papers of the public data set, by comma.")
+@click.option("--out", type=click.Path(path_type=Path), help="Where the JSON file goes.")
+def main(
+    names: tuple[str, ...],
+    quick: bool,
+    makers: tuple[str, ...],
+    public: Path | None,
+    papers: str,
+    out: Path | None,
+) -> None:
+    """Measure NAMES, or everything."""
+    console = Console(width=150)
+    before = measure.machine()
+    usable = _usable(makers or MAKERS, console)
+    results = []
+    for name in names or NAMES:
+        console.print(f"[dim]{name} ...[/dim]")
+        if name == "grading":
+            result = grading.run(usable, quick=quick)
+        elif name == "actions":
+            result = actions.run(usable, quick=quick)
+        elif name == "folders":
+            wanted = [paper for paper in papers.split(",") if paper]
+            result = folders.run(public, wanted, quick=quick)
+        else:
+            result = steps.run(quick=quick)
+        results.append(result)
+        for table in result.tables():
+            console.print(table)
+        for note in result.notes:
+            console.print(f"  {note}", markup=False)
+    after = measure.machine()["load_average_1min"]
+    told = {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "quick": quick,
+        "machine": {**before, "load_average_1min_after": after},
+        "sandboxes": {maker: make(maker).version for maker in usable},
+        "results": [result.to_dict() for result in results],
+    }
+    load = before["load_average_1min"]
+    console.print(f"load average of the machine: {load} before, {after} after (this run included)")
+    if out is not None:
+        out.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+        console.print(f"written: {out}", markup=False)
+
+
+def _usable(makers: tuple[str, ...], console: Console) -> tuple[str, ...]:
+    from rcb_env.sandbox import docker_images
+
+    found = []
+    for maker in makers:
+        try:
+            make(maker)
+            if maker == "docker" and not docker_images.digest("cpu"):
+                raise SandboxUnavailable("its image is not built; run `rcb images build cpu`")
+            found.append(maker)
+        except RcbError as error:
+            console.print(f"{maker} is left out: {error}", markup=False)
+    return tuple(found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""Graded completions per second on the public data set's folders, beside the public harness's way.
+
+The public harness copies a paper's folder for a completion and runs ``cd folder && python paper2code_test.py`` in a
+fresh interpreter, with the packages of the paper's image. Ours is guarded grading in a warm box: as feedback, one run of
+the suite, and as the final score, with the further runs that find disabled suites (the canaries). The candidate is the
+reference, which is the dearest case for us: only what passes is run again. Canaries are made once for a paper, before.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import os
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.measure import Job, Result, Row, median, take_turns
+from rcb_env.grading import Grader
+from rcb_env.papers import Challenge, Paper, load_dataset
+from rcb_env.sandbox import images
+
+_MAKER = "bubblewrap"  # its boxes use the very environment that the fresh interpreter uses
+_TARGETS = "median >= 15x, geometric mean >= 10x"
+_AT_LEAST_S = 2.0  # for how long two workers are watched
+
+
+def run(folder: Path | None, papers: Sequence[str], *, quick: bool) -> Result:
+    """Every paper's first region (quick: one paper)."""
+    about = "completions of the public data set's folders"
+    if folder is None or not folder.is_dir():
+        where = "say where it is with --public" if folder is None else f"there is none at {folder}"
+        return Result("folders", about, notes=(f"Skipped: the public data set; {where}.",))
+    if (folder / "pset").is_dir():
+        folder = folder / "pset"
+    chosen = load_dataset(folder).select(papers=list(papers) or (["LEN"] if quick else None))
+    by_paper: dict[str, Challenge] = {}
+    for challenge in chosen:
+        by_paper.setdefault(challenge.paper.id, challenge)
+    rows: list[Row] = []
+    figures: dict[str, float] = {}
+    notes: list[str] = []
+    once: list[float] = []
+    again: list[float] = []
+    workers = 1 if quick else 2
+    for paper, challenge in by_paper.items():
+        with Grader(_MAKER, workers=workers) as grader:
+            found = _one(challenge, grader, workers, quick=quick)
+        if isinstance(found, str):
+            notes.append(f"{paper} is left out: {found}")
+            continue
+        rows += found[0]
+        figures |= found[1]
+        fresh, single, double = (median(row.samples_s) for row in found[0])
+        once.append(fresh / single)
+        again.append(fresh / double)
+    for kind, ratios in (("without canaries", once), ("with canaries", again)):
+        if ratios:
+            figures[f"all papers: times faster {kind}, median"] = statistics.median(ratios)
+            figures[f"all papers: times faster {kind}, geometric mean"] = statistics.geometric_mean(
+                ratios
+            )
+    notes.append(f"To reach, without canaries: {_TARGETS}.")
+    return Result("folders", about, tuple(rows), figures, tuple(notes))
+
+
+def _one(
+    challenge: Challenge, grader: Grader, workers: int, *, quick: bool
+) -> tuple[list[Row], dict[str, float]] | str:
+    """The rows and figures of one paper, or why there are none."""
+    paper = challenge.paper.id
+    started = time.monotonic()
+    for final in (False, True):
+        for _ in range(2):
+            verdict = grader.grade(challenge, challenge.reference, final=final)
+            if not verdict.passed:
+                return f"its reference does not pass here: {verdict.message}"
+    warm_s = verdict.timings["run_s"]
+    many = 3 if quick else max(3, min(15, int(6 / max(warm_s, 0.1))))
+    names = [
+        f"{paper}: fresh interpreter",
+        f"{paper}: graded",
+        f"{paper}: graded with canaries",
+    ]
+    jobs: list[tuple[Job, int]] = [
+        (_public_way(challenge.paper), 2 if quick else 3),
+        (lambda: _passed(grader, challenge, final=False), many),
+        (lambda: _passed(grader, challenge, final=True), many),
+    ]
+    warming_s = time.monotonic() - started
+    samples = take_turns(dict(zip(names, jobs, strict=True)))
+    rows = [Row(n, samples[n], "" if n == names[0] else names[0]) for n in names]
+    figures = {f"{paper}: warming up and making canaries, s": warming_s}
+    if workers > 1:
+        two = _per_second(lambda: _passed(grader, challenge, final=False), workers)
+        one = 1 / median(samples[names[1]])
+        figures[f"{paper}: graded per second, one worker"] = one
+        figures[f"{paper}: graded per second, two workers"] = two
+        figures[f"{paper}: two workers over one"] = two / one
+    return rows, figures
+
+
+def _passed(grader: Grader, challenge: Challenge, *, final: bool) -> None:
+    verdict = grader.grade(challenge, challenge.reference, final=final)
+    if not verdict.passed:
+        raise RuntimeError(f"{challenge.id}: {verdict.message}")
+
+
+def _public_way(paper: Paper) -> Callable[[], None]:
+    python = images.realise(paper.image).executable
+    environment = {**os.environ, "PATH": f"{python.parent}:{os.environ.get('PATH', '')}"}
+
+    def run_suite() -> None:
+        with _copy(paper.root) as folder:
+            command = f"cd {folder} && python paper2code_test.py"
+            done = subprocess.run(
+                command, shell=True, env=environment, capture_output=True, check=False
+            )
+        if done.returncode != 0:
+            raise RuntimeError(f"{paper.id}: {done.stderr.decode(errors='replace')[-300:]}")
+
+    return run_suite
+
+
+@contextlib.contextmanager
+def _copy(folder: Path) -> Iterator[Path]:
+    place = Path(tempfile.mkdtemp(prefix="rcb-benchmark-"))
+    try:
+        yield shutil.copytree(folder, place / folder.name)
+    finally:
+        shutil.rmtree(place)
+
+
+def _per_second(job: Callable[[], None], workers: int) -> float:
+    """How often a job is done in a second when several threads do it at once."""
+
+    def work() -> int:
+        done = 0
+        while time.monotonic() < stop:
+            job()
+            done += 1
+        return done
+
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        stop = time.monotonic() + 0.5
+        list(pool.map(lambda _: work(), range(workers)))  # starts the other boxes
+        started = time.monotonic()
+        stop = started + _AT_LEAST_S
+        done = sum(pool.map(lambda _: work(), range(workers)))
+        return done / (time.monotonic() - started)
