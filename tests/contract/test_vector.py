@@ -1,0 +1,275 @@
+"""Many environments at once, with a real grader: every mode, without a barrier, and with boxes that die."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import ResetNeeded
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from rcb_env.env import ResearchCodeEnv
+from rcb_env.errors import UsageError
+from rcb_env.grading import Grader
+from rcb_env.papers import Dataset, load_dataset
+from rcb_env.vector import Arrival, ChallengeVectorEnv
+
+SOURCE = """def scale(x, factor):
+    # <paper2code name="scale">
+    return x * factor + 1
+    # </paper2code name="scale">
+
+
+def shift(x):
+    # <paper2code name="shift">
+    return x - 1
+    # </paper2code name="shift">
+"""
+CASES = """
+from rcb_env.cases import case
+
+@case(seeds=2)
+def scales(tree, rng):
+    return tree.load("small").scale(rng.numpy.normal(size=3), 2.5)
+
+@case(seeds=1)
+def shifts(tree, rng):
+    return tree.load("small").shift(rng.numpy.normal(size=3))
+"""
+BROKEN_CASES = CASES.replace("2.5)", "2.5, 'too many')")
+PAPER = """
+id: {id}
+title: Small
+authors: [Nobody]
+domain: none
+license: MIT
+dates: {{v1: 2025-01-01}}
+annotated: [src/small.py]
+image: cpu
+limits: {{time_s: 10, memory_mb: 512}}
+"""
+RIGHT = {"tool": "write_region", "arguments": {"code": "    return x * factor + 1\n"}}
+WRONG = {"tool": "write_region", "arguments": {"code": "    return x * 3\n"}}
+RUN_TESTS = {"tool": "run_tests", "arguments": {}}
+SUBMIT = {"tool": "submit", "arguments": {}}
+LOOK = {"tool": "read_file", "arguments": {"path": "src/odd.txt"}}
+ODD = "# é ∇ 🙂\t\r\n"
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """The papers "small", and "broken", whose reference fails: nothing of it can be graded."""
+    root = tmp_path_factory.mktemp("set")
+    (root / "papers.yaml").write_text("name: two\ntitle: Two\npapers: [small, broken]\n")
+    for id, cases in (("small", CASES), ("broken", BROKEN_CASES)):
+        for path, text in {
+            "paper.yaml": PAPER.format(id=id),
+            "paper.md": "Multiply by the factor and add one.\n",
+            "src/small.py": SOURCE,
+            "src/odd.txt": ODD,
+            "tests/cases.py": cases,
+            "tests/checks.py": "",
+        }.items():
+            target = Path(root, id, path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(text.encode())
+    return load_dataset(root)
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[Grader]:
+    with Grader(workers=2) as made:
+        yield made
+
+
+@pytest.fixture
+def settings(dataset: Dataset, grader: Grader) -> dict[str, Any]:
+    return {"challenge": "small/scale", "dataset": dataset, "grader": grader}
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two results of vector environments are equal, arrays and all."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and all(map(same, one.tolist(), other.tolist()))
+    return bool(one == other)
+
+
+def test_it_is_what_make_vec_makes_and_its_specification_goes_through_json() -> None:
+    envs = gymnasium.make_vec(
+        "rcb/Challenge-v0", num_envs=3, papers=["DyT"], autoreset_mode="SameStep", max_steps=4
+    )
+    assert isinstance(envs, ChallengeVectorEnv)
+    assert envs.spec is not None
+    twin = gymnasium.make_vec(EnvSpec.from_json(envs.spec.to_json()))
+    assert (twin.num_envs, twin.spec) == (3, envs.spec)
+    assert same(envs.reset(seed=5), twin.reset(seed=5))
+    observations, infos = envs.reset(seed=5)
+    assert observations in envs.observation_space
+    assert infos["challenge"].tolist() != envs.reset(seed=50)[1]["challenge"].tolist()
+    envs.close()
+    envs.close()
+    twin.close()
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_it_gives_what_one_after_the_other_gives_and_one_verdict_per_episode(
+    settings: dict[str, Any], mode: AutoresetMode
+) -> None:
+    """Case C065: two episodes of different length, in every mode, against Gymnasium's own vector."""
+    settings = {**settings, "max_steps": 3}
+    threads = ChallengeVectorEnv(2, autoreset_mode=mode, **settings)
+    serial = SyncVectorEnv([lambda: ResearchCodeEnv(**settings)] * 2, autoreset_mode=mode)
+    first, second = threads.reset(seed=1), serial.reset(seed=1)
+    assert same(first, second)
+    verdicts = []
+    script = [(RIGHT, LOOK), (SUBMIT, RUN_TESTS), (LOOK, WRONG), (WRONG, LOOK), (SUBMIT, SUBMIT)]
+    done = np.zeros(2, np.bool_)
+    for actions in script:
+        if mode is AutoresetMode.DISABLED and done.any():
+            with pytest.raises(ResetNeeded, match="environment"):
+                threads.step(actions)
+            mask = {"reset_mask": done}
+            assert same(threads.reset(options=mask), serial.reset(options=dict(mask)))
+        one, other = threads.step(actions), serial.step(actions)
+        assert same(one, other)
+        observations, rewards, terminated, truncated, infos = one
+        assert observations in threads.observation_space
+        done = terminated | truncated
+        final = infos.get("final_info", {}) if mode is AutoresetMode.SAME_STEP else infos
+        has = final.get("verdict", {}).get("_status", np.zeros(2, np.bool_))
+        assert has.tolist() == done.tolist()
+        verdicts += [final["verdict"]["status"][n] for n in np.flatnonzero(has)]
+        assert not rewards[~done].any()
+    assert verdicts == ["passed", "failed", "failed", "no_change"]
+    threads.close()
+    serial.close()
+
+
+def test_texts_arrive_as_they_are(settings: dict[str, Any]) -> None:
+    envs = ChallengeVectorEnv(3, **settings)
+    envs.reset()
+    observations, *_ = envs.step([LOOK, {"tool": "search", "arguments": {"pattern": "é"}}, None])
+    assert isinstance(observations["text"], tuple)
+    assert "é ∇ 🙂\t" in observations["text"][0]
+    assert "é ∇ 🙂" in observations["text"][1]
+    assert observations["steps_left"].tolist() == [49, 49, 49]
+    assert observations in envs.observation_space
+    envs.close()
+
+
+def test_each_environment_goes_on_by_itself_without_waiting_for_the_slowest(
+    settings: dict[str, Any],
+) -> None:
+    slow = {"tool": "write_region", "arguments": {"code": "    import time; time.sleep(1)\n"}}
+    envs = ChallengeVectorEnv(2, **settings)
+    envs.reset(seed=0)
+    envs.step([slow, RIGHT])
+    envs.send(0, RUN_TESTS)
+    for action in (LOOK, RUN_TESTS, SUBMIT):
+        envs.send(1, action)
+        arrival = envs.recv(20)
+        assert arrival.index == 1
+    assert (arrival.reward, arrival.terminated) == (1.0, True)
+    with pytest.raises(UsageError, match="environment 0 has a step under way"):
+        envs.send(0, LOOK)
+    with pytest.raises(UsageError, match="under way"):
+        envs.step([LOOK, LOOK])
+    with pytest.raises(TimeoutError):
+        envs.recv(0.001)
+    assert envs.recv(30).index == 0
+    with pytest.raises(UsageError, match="send one first"):
+        envs.recv()
+    envs.send(1, SUBMIT)  # next-step autoreset: it starts the next episode
+    arrival = envs.recv()
+    assert isinstance(arrival, Arrival)
+    assert (arrival.reward, arrival.info["verdict"], arrival.terminated) == (0.0, {}, False)
+    assert "About 1 line(s)" in arrival.observation["text"]
+    with pytest.raises(UsageError, match="no environment 2"):
+        envs.send(2, LOOK)
+    envs.close()
+
+
+def test_a_box_that_is_killed_is_replaced_and_its_episode_goes_on(
+    settings: dict[str, Any],
+) -> None:
+    envs = ChallengeVectorEnv(2, **settings)
+    envs.reset()
+    envs.step([RIGHT, WRONG])
+    assert envs.step([RUN_TESTS, RUN_TESTS])[4]["tests"]["status"].tolist() == ["passed", "failed"]
+    killed = _kill_children()
+    assert killed
+    statuses = envs.step([RUN_TESTS, RUN_TESTS])[4]["tests"]["status"].tolist()
+    assert statuses == ["passed", "failed"]
+    assert envs.step([SUBMIT, SUBMIT])[1].tolist() == [1.0, 0.0]
+    envs.close()
+
+
+def test_what_cannot_be_graded_ends_as_infra_and_the_others_go_on(
+    settings: dict[str, Any],
+) -> None:
+    envs = ChallengeVectorEnv(2, **settings)
+    envs.reset()
+    envs.reset_one(1, options={"challenge": "broken/scale"})
+    envs.step([RIGHT, RIGHT])
+    _, rewards, terminated, truncated, infos = envs.step([RUN_TESTS, RUN_TESTS])
+    assert truncated.tolist() == [False, True]
+    assert not terminated.any()
+    assert infos["verdict"]["status"].tolist() == [None, "infra_error"]
+    assert not rewards.any()
+    assert envs.step([SUBMIT, LOOK])[1].tolist() == [1.0, 0.0]
+    envs.close()
+
+
+def test_a_mistake_of_the_caller_is_one_clear_line(settings: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="Did you mean SameStep"):
+        ChallengeVectorEnv(2, autoreset_mode="same_step", **settings)
+    with pytest.raises(UsageError, match="num_envs is 0"):
+        ChallengeVectorEnv(0, **settings)
+    envs = ChallengeVectorEnv(2, **settings)
+    with pytest.raises(ResetNeeded):
+        envs.step([LOOK, LOOK])
+    envs.reset()
+    with pytest.raises(UsageError, match="1 actions for 2"):
+        envs.step([LOOK])
+    with pytest.raises(UsageError, match="3 seeds for 2"):
+        envs.reset(seed=[1, 2, 3])
+    with pytest.raises(UsageError, match="reset_mask"):
+        envs.reset(options={"reset_mask": [False, False]})
+    with pytest.raises(UsageError, match="Did you mean papers"):
+        envs.reset(options={"paper": "small"})
+    envs.set_attr("note", ["a", "b"])
+    assert envs.get_attr("note") == ("a", "b")
+    assert [one.steps for one in envs.call("snapshot")] == [0, 0]
+    envs.close()
+
+
+def test_text_in_shared_memory_is_refused_with_the_setting_to_use_instead() -> None:
+    with pytest.raises(ValueError, match="add shared_memory=False"):
+        gymnasium.make_vec(
+            "rcb/Challenge-v0", 2, vectorization_mode="async", challenge="DyT/forward"
+        )
+
+
+def _kill_children() -> int:
+    """Kill every process that this one has started, boxes among them."""
+    found = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if parent == os.getpid():
+            os.kill(int(stat.parent.name), signal.SIGKILL)
+            found += 1
+    return found
