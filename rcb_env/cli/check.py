@@ -51,6 +51,7 @@ def check(
     canary. These are findings and no faults of this installation: the exit code is 1 only if a reference does not pass,
     a grading failed, or no paper works; with --strict, also for any finding and any paper that does not work.
     """
+    from rcb_env import sandbox as sandboxes
     from rcb_env.certify import Certificate, Problem, certify
     from rcb_env.cli.progress import Progress
     from rcb_env.errors import PaperError, unknown
@@ -76,7 +77,8 @@ def check(
         cache = Path(user_cache_dir("rcb-env")) / "verdicts"
     all_fine = True
     surveyed: list[SuiteReport] = []
-    with Grader(sandbox, workers=workers) as grader:
+    where, _ = sandboxes.choose(sandbox, {paper.image for paper in chosen})
+    with Grader(where, workers=workers) as grader:
         for paper in chosen:
             if paper.layout == "paper2code":
                 with Progress(paper.id) as progress:
