@@ -27,6 +27,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from rcb_env.actions import ToolCall
 from rcb_env.errors import AgentError, UsageError, unknown
+from rcb_env.extraction import Extracted, Extractor, extract_by
 from rcb_env.markers import Masked
 from rcb_env.papers import Challenge
 
@@ -34,6 +35,8 @@ AGENTS = "rcb_env.agents"
 """The entry point group in which agents are registered."""
 
 NoAnswerReason = Literal["truncated", "empty", "refused", "no_code", "context_exceeded"]
+PromptProtocol = Literal["own", "official"]
+PROTOCOLS: tuple[PromptProtocol, ...] = typing.get_args(PromptProtocol)
 Spent = Literal["tokens_spent", "cost_spent", "wall_time_spent"]
 
 
@@ -182,10 +185,18 @@ class Task:
     sample: int = 0
     model: ModelSettings | None = None
     with_paper: bool = True
+    extractor: Extractor = "robust"
+    """By which rule `extract` finds the code in a model's reply."""
+    protocol: PromptProtocol = "own"
+    """Which prompt is used for a missing piece of code: ours, or the public benchmark's."""
     record: Callable[[str, Mapping[str, object]], None] = _ignore_record
     """Put something into the trajectory now, for instance ``("model_call", {...})``."""
     spend: Callable[[Usage], None] = _ignore_usage
     """Report a model call; raises `BudgetSpent` when the budget is gone."""
+
+    def extract(self, reply: str | None, *, finish_reason: str | None = None) -> Extracted:
+        """The code in a model's reply, by the rule of the task; see `rcb_env.extraction`."""
+        return extract_by(self.extractor, reply, self.masked, finish_reason=finish_reason)
 
     @property
     def hint(self) -> str:
@@ -211,7 +222,9 @@ class Task:
     def context_files(self) -> dict[str, str]:
         """The paper's context files, then its other files with challenges, all without tags."""
         paper = self.challenge.paper
-        others = (path for path in paper.annotated if path != self.challenge.file)
+        others = [path for path in paper.annotated if path != self.challenge.file]
+        if self.protocol == "official":  # which shows none of them
+            others = []
         return {path: _readable(paper.visible[path]) for path in (*paper.context, *others)}
 
     @property

@@ -15,6 +15,7 @@
 
 Guarantees: pure; never raises, whatever the text; no code is invented or repaired. A reply that was
 cut off in its block gives no code, so it is never counted as a wrong answer of another kind.
+Beside it stands the public benchmark's own rule, `extract_official`, for comparison with its numbers.
 Not covered: whether the code is any good; keeping the raw reply, which is the agent's duty.
 """
 
@@ -26,11 +27,14 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from rcb_env.markers import Masked
 
 Reason = Literal["truncated", "empty", "refused", "no_code"]
+Extractor = Literal["robust", "official"]
+EXTRACTORS: tuple[Extractor, ...] = get_args(Extractor)
+"""The rules by name; "robust" is the one above."""
 
 _PYTHON = frozenset(("python", "python2", "python3", "py", "py2", "py3", "ipython", "ipython3"))
 _UNNAMED = frozenset(("", "code", "source"))
@@ -54,6 +58,7 @@ _COPIED = re.compile(
     r"\s*$"
 )
 _DIFF_HEADER = re.compile(r"^(?:@@ .*@@|--- \S|\+\+\+ \S|diff --git )", re.MULTILINE)
+_OFFICIAL_FENCE = "```python\n"
 _MAX_CLOSERS = 40  # lines that could close one block and are tried; more are a game, not an answer
 _MAX_BLOCKS = 200  # of one reply, likewise
 _COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try)
@@ -118,6 +123,32 @@ def extract(reply: str | None, masked: Masked, *, finish_reason: str | None = No
             code, notes = frame.place(plain)
             return Extracted(code, None, ("no fence: all of the reply is code", *notes))
     return Extracted(None, nothing, ("neither a block of code nor plain code",))
+
+
+def extract_official(reply: str | None) -> Extracted:
+    """The public benchmark's rule: the last block opened by exactly "```python" and a line feed.
+
+    It ends at the next three backquotes, wherever they stand; a block that does not end is none.
+    Without a block the answer is the empty text, which is put into the region and graded: there
+    is no such thing as no answer. Nothing is moved, dropped or looked at otherwise.
+    """
+    text, at, blocks = reply or "", 0, 0
+    code = ""
+    while (start := text.find(_OFFICIAL_FENCE, at)) >= 0:
+        end = text.find("```", start + len(_OFFICIAL_FENCE))
+        if end < 0:
+            break
+        code, at, blocks = text[start + len(_OFFICIAL_FENCE) : end], end + 3, blocks + 1
+    return Extracted(code, None, (f"official rule: the last of {blocks} blocks",))
+
+
+def extract_by(
+    extractor: Extractor, reply: str | None, masked: Masked, *, finish_reason: str | None = None
+) -> Extracted:
+    """`extract` or `extract_official`, by name."""
+    if extractor == "official":
+        return extract_official(reply)
+    return extract(reply, masked, finish_reason=finish_reason)
 
 
 def _from_blocks(candidates: Sequence[_Block], frame: _Frame, cut_off: bool) -> Extracted:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rcb_agents import prompts
 from rcb_agents.model import Conversation, Reply, open_model
-from rcb_env import NoAnswer, Task, ToolCall, Turn, extract
+from rcb_env import NoAnswer, Task, ToolCall, Turn
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def code_of(reply: Reply, task: Task) -> str:
     """
     if reply.refusal:
         raise NoAnswer("refused", reply.refusal)
-    found = extract(reply.text, task.masked, finish_reason=reply.finish_reason)
+    found = task.extract(reply.text, finish_reason=reply.finish_reason)
     task.record("extraction", {"reason": found.reason, "notes": list(found.notes)})
     if found.code is None:
         raise NoAnswer(found.reason or "no_code", "; ".join(found.notes))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from rcb_env.cli import options
+
+if TYPE_CHECKING:
+    from rcb_env.extraction import Extractor
 
 
 @click.command()
@@ -19,6 +23,7 @@ from rcb_env.cli import options
 )
 @options.papers
 @options.challenges
+@options.extractor
 @options.workers
 @options.sandbox
 @click.option("--out", metavar="DIR", help="The new run directory.  [default: runs/<time>-<name>]")
@@ -30,6 +35,7 @@ def grade(
     dataset: str | None,
     papers: Sequence[str],
     challenges: Sequence[str],
+    extractor: Extractor,
     workers: int,
     sandbox: str,
     out: str | None,
@@ -57,6 +63,8 @@ def grade(
     again = path.is_dir()
     if again and (papers or challenges):
         raise UsageError("a run is judged again as a whole: leave out --papers and --challenges")
+    if again and extractor != "robust":
+        raise UsageError("a run's code is extracted already: --extractor is for files of replies")
     if again:
         source_of = RunStore.open(path).record.get("dataset", {}).get("source", "bundled")
         dataset = dataset or str(source_of)
@@ -81,6 +89,7 @@ def grade(
                 dataset=dataset or "bundled",
                 papers=papers,
                 challenges=challenges,
+                extractor=extractor,
                 sandbox=sandbox,
                 workers=workers,
                 resume=resume,

@@ -45,6 +45,13 @@ as_json = click.option(
     is_flag=True,
     help="For scripts: JSON on stdout, everything else on stderr.",
 )
+extractor = click.option(
+    "--extractor",
+    type=click.Choice(("robust", "official")),
+    default="robust",
+    show_default=True,
+    help="How code is found in replies: official is the public benchmark's rule.",
+)
 quiet = click.option("--quiet", "-q", is_flag=True, help="Print only what is wrong, and progress.")
 sandbox = click.option(
     "--sandbox",

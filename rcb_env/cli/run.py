@@ -75,6 +75,14 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
     show_default=True,
     help="What run_tests tells an agent.",
 )
+@options.extractor
+@click.option(
+    "--protocol",
+    type=click.Choice(("own", "official")),
+    default="own",
+    show_default=True,
+    help="Whose prompt asks for a missing piece of code: official follows the public benchmark's.",
+)
 @click.option("--max-steps", type=_positive, default=50, show_default=True, help="Of one episode.")
 @click.option(
     "--max-test-runs",
@@ -246,6 +254,8 @@ def run_config(given: Mapping[str, Any]) -> RunConfig:
         workers=given["workers"],
         with_paper=given["with_paper"],
         feedback=given["feedback"],
+        extractor=given["extractor"],
+        protocol=given["protocol"],
         max_steps=given["max_steps"],
         max_test_runs=given["max_test_runs"],
         budgets=Budgets(
@@ -259,6 +269,7 @@ def run_config(given: Mapping[str, Any]) -> RunConfig:
 
 # Options of `rcb run` by where run.json keeps them.
 _IN_CONFIG = ("agent", "samples", "seed", "with_paper", "feedback", "max_steps", "max_test_runs")
+_OFF_BY_DEFAULT = ("extractor", "protocol")  # in the config only where they were chosen
 _IN_BUDGETS = {"budget_tokens": "tokens", "budget_usd": "cost_usd", "budget_seconds": "wall_s"}
 _IN_MODEL = {
     "model": "name",
@@ -284,7 +295,7 @@ def take_from_record(given: dict[str, Any], folder: Path, context: click.Context
     # Arms differ in their agents, and one that takes no model says nothing of the others' model.
     record = next((r for r in records if r.get("config", {}).get("model")), records[0])
     config = record.get("config", {})
-    recorded: dict[str, Any] = {name: config[name] for name in _IN_CONFIG if name in config}
+    recorded: dict[str, Any] = {name: config[name] for name in (*_IN_CONFIG, *_OFF_BY_DEFAULT) if name in config}
     for names, values in (
         (_IN_BUDGETS, config.get("budgets")),
         (_IN_MODEL, config.get("model")),

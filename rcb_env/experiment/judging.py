@@ -25,7 +25,7 @@ from rcb_env.episode import EndReason, Episode
 from rcb_env.errors import StoreError, UsageError
 from rcb_env.experiment import crew
 from rcb_env.experiment.plan import Job, challenges_digest, jobs, now, run_record
-from rcb_env.extraction import Extracted, extract
+from rcb_env.extraction import Extracted, Extractor, extract_by
 from rcb_env.grading import Grader, Verdict
 from rcb_env.papers import Challenge, Dataset, load_dataset
 from rcb_env.store import INFRA, JsonLines, RunStore, Trajectory
@@ -43,6 +43,7 @@ def grade_completions(
     dataset: str = "bundled",
     papers: Sequence[str] = (),
     challenges: Sequence[str] = (),
+    extractor: Extractor = "robust",
     sandbox: str = "auto",
     workers: int = 1,
     resume: bool = False,
@@ -51,7 +52,7 @@ def grade_completions(
     """Grade completions from anywhere: JSON Lines with ``challenge``, ``sample`` and a text.
 
     The text is either ``completion``, a model's whole reply from which the code is extracted by
-    the rule of `rcb_env.extraction` (null: no text came; ``finish_reason`` may say why), or
+    a rule of `rcb_env.extraction` (null: no text came; ``finish_reason`` may say why), or
     ``code``, which goes into the region as it is.
 
     Args:
@@ -60,6 +61,7 @@ def grade_completions(
         dataset: name or folder.
         papers: only these papers; what the file lacks of them counts as missing.
         challenges: only these challenges, likewise.
+        extractor: by which rule code is found in replies.
         sandbox: a maker's name, or "auto".
         workers: gradings at once.
         resume: continue a run made from the same file.
@@ -85,8 +87,11 @@ def grade_completions(
         order = {challenge.id: i for i, challenge in enumerate(loaded.challenges)}
         ordered = sorted(lines, key=lambda pair: (order[pair[0]], pair[1]))
         pairs = [(loaded.challenge(id), sample) for id, sample in ordered]
-    config = _config("file:" + path.name, None, pairs, file_sha256=_file_digest(path))
-    source = _File(path, lines)
+    chosen_rule = {} if extractor == "robust" else {"extractor": extractor}
+    config = _config(
+        "file:" + path.name, None, pairs, file_sha256=_file_digest(path), **chosen_rule
+    )
+    source = _File(path, lines, extractor)
     return _judge(
         config,
         [pair for pair in pairs if (pair[0].id, pair[1]) in lines],
@@ -164,15 +169,26 @@ _Judged = Callable[[Job, Callable[[str], Verdict]], Episode]
 class _File:
     """Completions in a file."""
 
-    def __init__(self, path: Path, offsets: Mapping[tuple[str, int], int]) -> None:
+    def __init__(
+        self, path: Path, offsets: Mapping[tuple[str, int], int], extractor: Extractor
+    ) -> None:
         self._label = f"file:{path.name}"
+        self._extractor = extractor
         self._lines = JsonLines(path)
         self._offsets = offsets
 
     def episode(self, job: Job, grade: Callable[[str], Verdict]) -> Episode:
         record = next(self._lines.at([self._offsets[job.challenge.id, job.sample]]))
         started_at, began = now(), time.monotonic()
-        found = Extracted(record["code"]) if "code" in record else _extracted(record, job.challenge)
+        if "code" in record:
+            found = Extracted(record["code"])
+        else:
+            found = extract_by(
+                self._extractor,
+                record["completion"],
+                job.challenge.masked(),
+                finish_reason=record.get("finish_reason"),
+            )
         verdict = None if found.code is None else grade(found.code)
         end_reason: EndReason = "submitted" if found.reason is None else found.reason
         error = "; ".join(found.notes) if found.code is None else ""
@@ -278,12 +294,6 @@ def _config(
         "pairs": len(pairs),
         **more,
     }
-
-
-def _extracted(record: Mapping[str, Any], challenge: Challenge) -> Extracted:
-    return extract(
-        record["completion"], challenge.masked(), finish_reason=record.get("finish_reason")
-    )
 
 
 def code_hash(code: str) -> str:

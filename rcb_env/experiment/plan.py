@@ -20,9 +20,17 @@ from pathlib import Path
 from typing import Any
 
 from rcb_env import sandbox as sandboxes
-from rcb_env.agent import ModelSettings, agent_label, agent_settings, make_agent
+from rcb_env.agent import (
+    PROTOCOLS,
+    ModelSettings,
+    PromptProtocol,
+    agent_label,
+    agent_settings,
+    make_agent,
+)
 from rcb_env.episode import Budgets
 from rcb_env.errors import UsageError, unknown
+from rcb_env.extraction import EXTRACTORS, Extractor
 from rcb_env.papers import NAMES, Challenge, Dataset, load_dataset
 from rcb_env.store import EpisodeKey, RunStore, digest
 
@@ -52,6 +60,10 @@ class RunConfig:
     """Whether the agent is shown the paper's text."""
     feedback: str = "messages"
     """What run_tests reveals: outcome, counts, names, messages, or full."""
+    extractor: Extractor = "robust"
+    """By which rule code is found in replies: ours, or the public benchmark's."""
+    protocol: PromptProtocol = "own"
+    """Whose prompt is used for a missing piece of code: ours, or the public benchmark's."""
     max_steps: int = 50
     max_test_runs: int = 10
     budgets: Budgets = field(default_factory=Budgets)
@@ -67,6 +79,12 @@ class RunConfig:
         for name, least in (("samples", 1), ("workers", 1), ("max_steps", 1), ("max_test_runs", 0)):
             if getattr(self, name) < least:
                 raise UsageError(f"{name} is {getattr(self, name)}; it must be at least {least}")
+        for name, value, known in (
+            ("extractor", self.extractor, EXTRACTORS),
+            ("protocol", self.protocol, PROTOCOLS),
+        ):
+            if value not in known:
+                raise unknown(name, value, known, where="rcb run --help")
 
     def identity(self, challenges: Sequence[Challenge]) -> dict[str, Any]:
         """What must be the same for a run to be resumed, as JSON can hold it."""
@@ -81,10 +99,16 @@ class RunConfig:
             "seed": self.seed,
             "with_paper": self.with_paper,
             "feedback": self.feedback,
+            **self._official(),
             "max_steps": self.max_steps,
             "max_test_runs": self.max_test_runs,
             "budgets": dict(self.budgets.__dict__),
         }
+
+    def _official(self) -> dict[str, str]:
+        """Choices off by default; recorded when made, so that older runs can still be resumed."""
+        chosen = {"extractor": (self.extractor, "robust"), "protocol": (self.protocol, "own")}
+        return {name: value for name, (value, usual) in chosen.items() if value != usual}
 
     def conditions(self) -> dict[str, Any]:
         """What may change from one session of a run to the next."""

@@ -66,6 +66,8 @@ def run_experiment(
                     seed=job.seed,
                     sample=job.sample,
                     model=config.model,
+                    extractor=config.extractor,
+                    protocol=config.protocol,
                     with_paper=config.with_paper,
                 )
                 try:
