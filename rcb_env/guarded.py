@@ -122,11 +122,13 @@ class GuardedGrading:
         """How the suite goes on the real solution."""
         paper = challenge.paper
         with self._only_one(f"baseline {paper.content_hash}") as key:
-            if key not in self._baselines:
-                report = self._reference_run(challenge, hidden_modules(paper))
-                self._fleet.learn_imports(paper.id, report.imports)
+            if key in self._baselines:
+                return self._baselines[key]
+            report = self._reference_run(challenge, hidden_modules(paper))
+            self._fleet.learn_imports(paper.id, report.imports)
+            if report.done:  # else a slow machine may be to blame, and the next try may do better
                 self._baselines[key] = report
-            return self._baselines[key]
+            return report
 
     def _canaries_of(self, challenge: Challenge) -> tuple[Canary, ...]:
         def try_fault(fault: Fault) -> frozenset[str] | None:

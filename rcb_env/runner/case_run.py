@@ -162,9 +162,17 @@ def _execute(compiled_file: bytes) -> dict[str, Any]:
     return module.__dict__
 
 
+def _folder() -> str:
+    """The current folder; that of the run where the code under test removed its own."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return "/work/tree"
+
+
 def new_imports(before: set[str]) -> list[str]:
     """The modules imported since, but for those of the tree in the current folder."""
-    root = os.getcwd() + os.sep
+    root = _folder() + os.sep
     files = {
         name: getattr(sys.modules[name], "__file__", None) for name in set(sys.modules) - before
     }
@@ -175,7 +183,7 @@ def new_imports(before: set[str]) -> list[str]:
 
 def describe(error: BaseException) -> dict[str, Any]:
     """An exception as data: type, message, the frames below the current folder, its types' names."""
-    root = os.getcwd() + os.sep
+    root = _folder() + os.sep
     frames = []
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename.startswith(root):
