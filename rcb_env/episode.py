@@ -105,6 +105,8 @@ class Step:
     """Since the episode began, when the answer was there."""
     step_s: float
     """What the environment took of it."""
+    tokens: int = 0
+    """Of the model calls since the step before."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -182,6 +184,8 @@ class _Playing(Protocol):
     @property
     def verdict(self) -> Verdict | None: ...
 
+    def charge(self, tokens: int) -> None: ...
+
 
 @dataclass
 class _Meter:
@@ -244,10 +248,16 @@ class _Game:
         self.first_hash = self.code_hash = ""
         self.verdict: Verdict | None = None
         self._test_runs_at_start = 0
+        self._tokens_paid = 0
 
-    def play(self) -> _End:
-        """Play until the environment or the agent is done, then have the region graded."""
+    def play(self, start: Mapping[str, object]) -> _End:
+        """Play until the environment or the agent is done, then have the region graded.
+
+        Args:
+            start: to be recorded first, with what the environment told at reset.
+        """
         observation, info = self.env.reset(seed=self.task.seed)
+        self.recorder.record("start", {**start, "text": str(observation["text"])})
         self.first_hash = self.code_hash = str(info["code_hash"])
         self._test_runs_at_start = int(observation["test_runs_left"])
         moves: list[Generator[ToolCall, Turn, None]] = []
@@ -305,6 +315,10 @@ class _Game:
 
     def _step(self, action: object) -> tuple[Turn, _End | None]:
         began = time.monotonic()
+        playing: _Playing = self.env.unwrapped  # type: ignore[assignment]
+        tokens = self.meter.usage.tokens - self._tokens_paid
+        self._tokens_paid += tokens
+        playing.charge(tokens)
         observation, reward, terminated, truncated, info = self.env.step(action)
         turn = Turn(
             text=str(observation["text"]),
@@ -325,12 +339,12 @@ class _Game:
             code_hash=self.code_hash,
             elapsed_s=round(self.meter.elapsed_s(), 6),
             step_s=round(time.monotonic() - began, 6),
+            tokens=tokens,
         )
         self.steps += 1
         self.recorder.record("step", step.to_dict())
         if not (terminated or truncated):
             return turn, None
-        playing: _Playing = self.env.unwrapped  # type: ignore[assignment]
         self.verdict = playing.verdict
         if self.verdict is not None and self.verdict.status == "infra_error":
             return turn, _End("sandbox_error", _one_line(self.verdict.message), infra=True)
@@ -364,20 +378,17 @@ def play_episode(
     challenge = task.challenge
     started_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
     label = agent_label(agent)
-    recorder.record(
-        "start",
-        {
-            "challenge": challenge.id,
-            "sample": task.sample,
-            "seed": task.seed,
-            "agent": label,
-            "model": task.model.to_dict() if task.model else None,
-            "started_at": started_at,
-        },
-    )
+    start = {
+        "challenge": challenge.id,
+        "sample": task.sample,
+        "seed": task.seed,
+        "agent": label,
+        "model": task.model.to_dict() if task.model else None,
+        "started_at": started_at,
+    }
     game = _Game(env, agent, task, recorder, budgets or Budgets())
     try:
-        end = game.play()
+        end = game.play(start)
     except SandboxUnavailable:
         raise
     except SandboxError as error:
