@@ -90,6 +90,10 @@ class Usage:
         known = self.cost_usd is not None and other.cost_usd is not None
         return Usage(
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+    replayed_calls: int = 0
+    """How many of the calls were answered from the cache of replies; they cost nothing."""
+    replayed_tokens: int = 0
+    """Prompt and completion tokens of those calls; they count for an episode, not for a bill."""
             completion_tokens=self.completion_tokens + other.completion_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
@@ -103,9 +107,14 @@ class ModelSettings:
     """Which model an agent talks to and how; never holds a key."""
 
     name: str
-    """As the server calls it, or ``simulated:skill=0.5``."""
+    """As the server calls it, ``provider/name``, or ``simulated:skill=0.5``."""
     base_url: str | None = None
-    """Address of an OpenAI-compatible API, with its ``/v1``; None: OPENAI_BASE_URL, else OpenAI."""
+    """Address of an OpenAI-compatible API, with its ``/v1``; None: OPENAI_BASE_URL, else the address
+    of the provider that the name begins with, else OpenAI."""
+    api: Literal["chat", "responses"] = "chat"
+    """Which of the two APIs of the server is used."""
+            replayed_calls=self.replayed_calls + other.replayed_calls,
+            replayed_tokens=self.replayed_tokens + other.replayed_tokens,
     temperature: float | None = 0.0
     """None: the server's own default."""
     max_tokens: int | None = None
@@ -113,7 +122,8 @@ class ModelSettings:
     reasoning_effort: str | None = None
     """Passed on as it is; None: not sent."""
     context_tokens: int | None = None
-    """The model's window; None: unknown, so the server is the one to refuse."""
+    """The model's window; None: the table of models, and where that knows none, the server is the
+    one to refuse."""
     timeout_s: float = 600.0
     """Longest wait for one reply."""
     max_retries: int = 5
@@ -121,9 +131,14 @@ class ModelSettings:
     max_wait_s: float = 60.0
     """Longest single wait before a retry; a server that asks for more ends the episode."""
     input_usd_per_mtok: float | None = None
-    """Price of a million prompt tokens; None: the built-in table."""
+    """Price of a million prompt tokens; None: the table of models."""
     output_usd_per_mtok: float | None = None
-    """Price of a million completion tokens; None: the built-in table."""
+    """Price of a million completion tokens; None: the table of models."""
+    models_file: str | None = None
+    """A YAML file of models and providers that goes before the built-in tables."""
+    cache: str = "auto"
+    """Where replies are kept and found again: a folder, "off", or "auto" (the user's cache, but
+    nothing for servers on this machine)."""
 
     def __post_init__(self) -> None:
         """Refuse settings no server can work with.
@@ -144,6 +159,10 @@ class ModelSettings:
         }
         for name, least in at_least.items():
             value = getattr(self, name)
+        if self.api not in ("chat", "responses"):
+            raise unknown("model API", self.api, ("chat", "responses"))
+        if not self.cache.strip():
+            raise UsageError("the cache of replies has an empty name; write a folder, auto or off")
             if value is not None and not value >= least:
                 raise UsageError(f"the model's {name} is {value}; it must be at least {least:g}")
         if not self.timeout_s > 0:
@@ -184,7 +203,12 @@ class Task:
     """One per (run seed, challenge, sample): all of an agent's randomness comes from it."""
     sample: int = 0
     model: ModelSettings | None = None
-    with_paper: bool = True
+    paper: PaperShown = "full"
+    """How much of the paper prompts may hold."""
+    with_hint: bool = True
+    """Whether the short phrase is shown that says what is missing."""
+    with_context: bool = True
+    """Whether the paper's other files are shown."""
     extractor: Extractor = "robust"
     """By which rule `extract` finds the code in a model's reply."""
     protocol: PromptProtocol = "own"
@@ -200,8 +224,8 @@ class Task:
 
     @property
     def hint(self) -> str:
-        """The short phrase that says what is missing."""
-        return self.challenge.hint
+        """The short phrase that says what is missing, or "" when the task is set without it."""
+        return self.challenge.hint if self.with_hint else ""
 
     @property
     def file(self) -> str:
@@ -211,7 +235,8 @@ class Task:
     @property
     def masked(self) -> Masked:
         """The file around the missing part."""
-        return self.challenge.masked()
+        masked = self.challenge.masked()
+        return masked if self.with_hint else masked.without_hint()
 
     @property
     def masked_file(self) -> str:
@@ -220,7 +245,12 @@ class Task:
 
     @property
     def context_files(self) -> dict[str, str]:
-        """The paper's context files, then its other files with challenges, all without tags."""
+        """The paper's context files, then its other files with challenges, all without tags.
+
+        Empty when the task is set without them.
+        """
+        if not self.with_context:
+            return {}
         paper = self.challenge.paper
         others = [path for path in paper.annotated if path != self.challenge.file]
         if self.protocol == "official":  # which shows none of them
@@ -230,7 +260,7 @@ class Task:
     @property
     def paper_text(self) -> str:
         """The paper, or "" when the task is set without it."""
-        return self.challenge.paper.text if self.with_paper else ""
+        return self.challenge.paper.text if self.paper != "none" else ""
 
 
 def _readable(data: bytes) -> str:
@@ -271,7 +301,7 @@ def make_agent(spec: str, *, model: str | None) -> Agent:
     """The agent that ``spec`` names.
 
     Args:
-        spec: ``name`` or ``module:Class``, with settings or without: ``repair:rounds=3,paper=no``.
+        spec: ``name`` or ``module:Class``, with settings or without: ``repair:rounds=3``.
         model: name of the model it is to use; only checked here, the task carries it.
 
     Raises:

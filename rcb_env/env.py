@@ -93,6 +93,8 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         max_test_runs: how many of them may run tests.
         max_text_chars: longest text of an observation; longer ones are cut with a mark.
         with_paper: whether the paper can be read.
+        with_hint: whether the short phrase is shown that says what is missing.
+        with_context: whether the files beside the region's can be seen.
         timings: whether infos have the key "timings", in seconds; these differ from run to run.
         sandbox: where code runs: "auto", or the name of one. Environments of one process that name
             the same one share its boxes.
@@ -122,6 +124,8 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         max_test_runs: int = 10,
         max_text_chars: int = 20_000,
         with_paper: bool = True,
+        with_hint: bool = True,
+        with_context: bool = True,
         timings: bool = False,
         sandbox: str = "auto",
         grader: Grader | None = None,
@@ -149,6 +153,8 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         self._candidates = self._selection.among(self._all())
         self._feedback: Feedback = feedback
         self._with_paper = with_paper
+        self._with_hint = with_hint
+        self._with_context = with_context
         self._timings = timings
         self._sandbox = sandbox
         self._grader = grader
@@ -414,7 +420,12 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         return self._dataset if isinstance(self._dataset, Dataset) else _loaded(self._dataset)
 
     def _new_workspace(self, challenge: Challenge) -> Workspace:
-        return Workspace(challenge, with_paper=self._with_paper)
+        return Workspace(
+            challenge,
+            with_paper=self._with_paper,
+            with_hint=self._with_hint,
+            with_context=self._with_context,
+        )
 
     def _new_observation_space(self) -> spaces.Space[dict[str, Any]]:
         parts: dict[str, spaces.Space[Any]] = {
@@ -458,8 +469,9 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
     def _assignment(self, challenge: Challenge, workspace: Workspace) -> str:
         paper = challenge.paper
         reading = " read_paper shows it." if self._with_paper else ""
+        hint = f' "{challenge.hint}"' if self._with_hint else ""
         return (
-            f'Write the missing code "{challenge.hint}" of {challenge.file}. It belongs to the paper'
+            f"Write the missing code{hint} of {challenge.file}. It belongs to the paper"
             f' "{paper.title}".{reading}\n'
             f"The region to write is {workspace.region_lines()}; now it holds a placeholder."
             f" About {challenge.lines} line(s) of code are missing, at an indent of"

@@ -19,7 +19,7 @@ import dataclasses
 import datetime
 import time
 import traceback
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
@@ -52,6 +52,8 @@ EndReason = Literal[
     "no_code",
     "context_exceeded",
     "agent_error",
+    "format_errors",
+    "stuck",
     "model_error",
     "sandbox_error",
 ]
@@ -195,6 +197,8 @@ class _Meter:
     began: float
     usage: Usage = field(default_factory=Usage)
 
+    told: Callable[[Usage], None] | None = None
+    """Who else is told about every model call; may raise what ends more than this episode."""
     def elapsed_s(self) -> float:
         return time.monotonic() - self.began
 
@@ -215,6 +219,8 @@ class _Meter:
                 "the price of this model is unknown, so a cost budget cannot be held:"
                 " set input_usd_per_mtok and output_usd_per_mtok, or drop the budget"
             )
+        if self.told is not None:
+            self.told(usage)
         if reason := self.spent():
             raise BudgetSpent(reason)
 
@@ -242,6 +248,7 @@ class _Game:
         self.agent = agent
         self.recorder = recorder
         self.meter = _Meter(budgets, time.monotonic())
+        on_usage: Callable[[Usage], None] | None,
         self.task = replace(task, record=recorder.record, spend=self.meter.spend)
         self.steps = 0
         self.test_runs = 0
@@ -368,6 +375,7 @@ def play_episode(
         recorder: gets a "start" record, every step and everything the agent records, each when it
             happens, and an "end" record.
         budgets: limits beside the environment's own; what went over is graded as it stands.
+    on_usage: Callable[[Usage], None] | None = None,
 
     Raises:
         ModelRefusedRequest: key, model name or address are wrong.
@@ -378,6 +386,8 @@ def play_episode(
     challenge = task.challenge
     started_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
     label = agent_label(agent)
+        on_usage: told about every model call before the budgets are looked at; a `UsageError` it
+            raises ends the episode without a result.
     start = {
         "challenge": challenge.id,
         "sample": task.sample,
@@ -386,7 +396,7 @@ def play_episode(
         "model": task.model.to_dict() if task.model else None,
         "started_at": started_at,
     }
-    game = _Game(env, agent, task, recorder, budgets or Budgets())
+    game = _Game(env, agent, task, recorder, budgets or Budgets(), on_usage)
     try:
         end = game.play(start)
     except SandboxUnavailable:

@@ -54,7 +54,7 @@ _FENCE_AFTER_PROSE = re.compile(
 )
 _LANGUAGE = re.compile(r"[{.\s]*([\w+#-]*)")
 _COPIED = re.compile(
-    r'^\s*#\s*(?:</?paper2code\b.*>|TODO: Implement block ".*"|Approximately \d+ line\(s\) of code\.)'
+    r'^\s*#\s*(?:</?paper2code\b.*>|TODO: Implement block(?: ".*")?|Approximately \d+ line\(s\) of code\.)'
     r"\s*$"
 )
 _DIFF_HEADER = re.compile(r"^(?:@@ .*@@|--- \S|\+\+\+ \S|diff --git )", re.MULTILINE)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rcb_env.errors import PaperError
 
@@ -68,6 +68,12 @@ class Masked:
     def text(self) -> str:
         """The masked file, as an agent sees it."""
         return self.before + self.placeholder + self.after
+
+    def without_hint(self) -> Masked:
+        """The same with a placeholder that does not say what is missing."""
+        first, end, rest = self.placeholder.partition("\n")
+        bare = first.partition(' "')[0] + ("\r" if first.endswith("\r") else "")
+        return replace(self, placeholder=bare + end + rest)
 
     def fill(self, code: str) -> str:
         """The file with ``code`` in place of the region.

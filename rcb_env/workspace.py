@@ -67,12 +67,23 @@ class Workspace:
     Args:
         challenge: whose.
         with_paper: whether the paper can be read.
+        with_hint: whether the placeholder says what is missing.
+        with_context: whether the other files can be seen.
     """
 
-    def __init__(self, challenge: Challenge, *, with_paper: bool = True) -> None:
+    def __init__(
+        self,
+        challenge: Challenge,
+        *,
+        with_paper: bool = True,
+        with_hint: bool = True,
+        with_context: bool = True,
+    ) -> None:
         self._challenge = challenge
-        self._masked = challenge.masked()
+        self._masked = challenge.masked() if with_hint else challenge.masked().without_hint()
         self._with_paper = with_paper
+        self._with_hint = with_hint
+        self._with_context = with_context
         self._state = Snapshot(self._masked.placeholder)
 
     # --- state --------------------------------------------------------------------------------
@@ -91,11 +102,13 @@ class Workspace:
     def state_hash(self) -> str:
         """SHA-256 of all that later calls depend on: same hash, same answers, on any machine.
 
-        The files of the challenge, whether the paper can be read, the region, and what `undo`
-        would bring back.
+        The files of the challenge, what of it is shown, the region, and what `undo` would bring
+        back.
         """
         challenge = self._challenge
         fixed = f"{challenge.id}\0{challenge.content_hash}\0{self._with_paper}\0"
+        if not (self._with_hint and self._with_context):
+            fixed += f"{self._with_hint}\0{self._with_context}\0"
         last = self._state.trail[-1] if self._state.trail else bytes(32)
         return hashlib.sha256(fixed.encode() + last + _bytes(self.code)).hexdigest()
 
@@ -252,8 +265,11 @@ class Workspace:
 
     @cached_property
     def _texts(self) -> dict[str, str]:
-        files = sorted(self._challenge.workspace().items())
-        return {path: data.decode("utf-8", "surrogateescape") for path, data in files}
+        return {
+            path: data.decode("utf-8", "surrogateescape")
+            for path, data in sorted(self._challenge.workspace().items())
+            if self._with_context or path == self._challenge.file
+        }
 
     def _text(self, path: str) -> str:
         if path == self._challenge.file:

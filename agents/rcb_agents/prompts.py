@@ -1,15 +1,21 @@
 """What the models are told, in our own words.
 
-One prompt for a missing piece of code, and what is added to it after a try. `VERSION` changes with
-every word, so that two runs with other prompts are never taken for the same experiment.
-Not covered: the public benchmark's own prompt, quirks included; tool-using agents.
+One prompt for a missing piece of code and what is added to it after a try; one for an agent that
+acts by tools, and what it is told when it does not. `VERSION` changes with every word, those of the
+tools' descriptions included, and is in run.json: two runs with other prompts are never taken for
+the same experiment.
+Not covered: a prompt like the public benchmark's (`official_prompt`); what is left out of a prompt that
+is too long (`planning`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Mapping
 
-from rcb_env import Task
+from rcb_agents import official_prompt
+from rcb_env import Task, tool_schemas
 
 _ROLE = "You are a researcher who turns papers into working Python code."
 
@@ -64,36 +70,110 @@ An earlier try was this:
 ```
 """
 
-VERSION = hashlib.sha256(
-    "\0".join((_ROLE, _PAPER, _CODE, _GUIDELINES, _FAILED, _NO_CODE, _EARLIER)).encode()
-).hexdigest()[:12]
+_ACT = """
+One part of `{file}` is missing{hint}. From line {line} on, two comment lines that begin with
+"{indent_shown}# TODO: Implement block" stand in its place. Write the missing part: about {lines}
+line(s) at an indentation of {indent}.{more}
+
+Act with the tools, one or more calls in each reply. Look at the file first. `write_region` puts your
+code in the place of the two comment lines; only this region may change. `run_tests` tests what stands
+there; the number of runs is limited. When you are done, call `submit`: the code is then tested with
+other inputs, and nothing can be changed any more.
+"""
+
+_READ_PAPER = " `read_paper` shows the paper it comes from."
+
+_NO_CALL = """
+Your reply called no tool, so nothing was done. Call one of the tools: {tools}. If you are done, call
+`submit`.
+"""
+
+_BAD_ARGUMENTS = "The arguments were not a JSON object ({why}); nothing was done."
+
+_REPEATED = """
+You have made the same calls {times} times now and the answers do not change. Do something else, or
+call `submit`.
+"""
+
+_LEFT_OUT = "[Earlier calls and their answers are left out here.]"
+
+_PLAN = """
+Before you write the missing part, make a plan. Answer in at most twenty lines, without code:
+
+1. What the missing part has to compute, from which equations or passages of the paper.
+2. Which names of the code it uses, their shapes or types, and what it has to leave behind or return.
+3. Special cases, and what is easy to get wrong.
+4. How to find out whether it is right.
+"""
+
+_OFFICIAL = "\0".join(
+    (official_prompt.TEMPLATE, official_prompt.WITH_PAPER, official_prompt.WITHOUT_PAPER)
+)
+
+_PLANNED = """
+This is the plan that was made for it after reading the paper:
+
+{plan}
+"""
 
 
-def missing_code(task: Task, *, paper: bool) -> str:
+def _version() -> str:
+    texts = [value for name, value in sorted(globals().items()) if _is_prompt(name, value)]
+    return hashlib.sha256("\0".join([*texts, json.dumps(tool_schemas())]).encode()).hexdigest()[:12]
+
+
+def _is_prompt(name: str, value: object) -> bool:
+    return name.startswith("_") and name.isupper() and isinstance(value, str)
+
+
+VERSION = _version()
+
+
+def missing_code(task: Task, paper: str, context: Mapping[str, str]) -> str:
     """The prompt for a task: role, paper, context files, the masked file, guidelines.
 
     Args:
         task: the task.
-        paper: False leaves the paper out even where the task has it.
+        paper: as much of the paper's text as is shown; "": none.
+        context: as many of the context files as are shown.
     """
-    shown = {**task.context_files, task.file: task.masked_file}  # the masked file comes last
-    first = task.masked.placeholder.split("\n", 1)[0]
-    indent = first[: len(first) - len(first.lstrip())]
-    parts = [
-        _ROLE,
-        _PAPER.format(paper=task.paper_text.strip()) if paper and task.paper_text else "",
-        _CODE.format(
-            file=task.file,
-            indent_shown=indent,
-            files="\n\n".join(
-                f"## {path}\n\n{text.strip(chr(10))}" for path, text in shown.items()
-            ),
-        ),
+    if task.protocol == "official":
+        return official_prompt.missing_code(task, paper, context)
+    return _joined(
+        *_reading(task, paper, context),
         _GUIDELINES.format(
-            indent=_in_words(indent), indent_shown=indent, lines=task.challenge.lines
+            indent=_in_words(_indent(task)), indent_shown=_indent(task), lines=task.challenge.lines
         ),
-    ]
-    return "\n\n".join(part.strip("\n") for part in parts if part)
+    )
+
+
+def plan(task: Task, paper: str, context: Mapping[str, str]) -> str:
+    """The prompt that asks for a plan; arguments as for `missing_code`."""
+    return _joined(*_reading(task, paper, context), _PLAN)
+
+
+def act(task: Task, paper: str, *, plan: str = "") -> str:
+    """The first prompt of an agent that acts by tools.
+
+    Args:
+        task: the task.
+        paper: what is shown of the paper at once; "": it has to be read by a tool.
+        plan: what a planner has written; "": nothing.
+    """
+    return _joined(
+        _ROLE,
+        _PAPER.format(paper=paper) if paper else "",
+        _ACT.format(
+            file=task.file,
+            hint=f': "{task.hint}"' if task.hint else "",
+            line=task.masked.before.count("\n") + 1,
+            indent=_in_words(_indent(task)),
+            indent_shown=_indent(task),
+            lines=task.challenge.lines,
+            more=_READ_PAPER if task.paper == "full" and task.paper_text else "",
+        ),
+        _PLANNED.format(plan=plan.strip()) if plan.strip() else "",
+    )
 
 
 def after_failure(task: Task, result: str) -> str:
@@ -109,6 +189,50 @@ def after_no_code(reason: str) -> str:
 def earlier_try(code: str) -> str:
     """How a try is told to a model that does not remember it."""
     return _EARLIER.format(code=code.rstrip("\n")).strip("\n")
+
+
+def after_no_call(tools: list[str]) -> str:
+    """What follows a reply that called no tool."""
+    return _NO_CALL.format(tools=", ".join(tools)).strip("\n")
+
+
+def after_bad_arguments(why: str) -> str:
+    """The answer to a call whose arguments cannot be read."""
+    return _BAD_ARGUMENTS.format(why=why)
+
+
+def after_repeating(times: int) -> str:
+    """What follows the same calls with the same answers."""
+    return _REPEATED.format(times=times).strip("\n")
+
+
+def in_place_of_history() -> str:
+    """What stands where earlier messages are left out."""
+    return _LEFT_OUT
+
+
+def _reading(task: Task, paper: str, context: Mapping[str, str]) -> tuple[str, ...]:
+    shown = {**context, task.file: task.masked_file}  # the masked file comes last
+    return (
+        _ROLE,
+        _PAPER.format(paper=paper) if paper else "",
+        _CODE.format(
+            file=task.file,
+            indent_shown=_indent(task),
+            files="\n\n".join(
+                f"## {path}\n\n{text.strip(chr(10))}" for path, text in shown.items()
+            ),
+        ),
+    )
+
+
+def _joined(*parts: str) -> str:
+    return "\n\n".join(part.strip("\n") for part in parts if part)
+
+
+def _indent(task: Task) -> str:
+    first = task.masked.placeholder.split("\n", 1)[0]
+    return first[: len(first) - len(first.lstrip())]
 
 
 def _in_words(indent: str) -> str:

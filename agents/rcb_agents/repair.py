@@ -10,6 +10,7 @@ from pydantic import Field
 
 from rcb_agents import prompts
 from rcb_agents.model import Conversation, open_model
+from rcb_agents.planning import first_prompt
 from rcb_agents.single_shot import code_of
 from rcb_env import NoAnswer, Task, ToolCall, Turn
 
@@ -27,18 +28,17 @@ class Repair:
     """How often the model may try again after its first answer."""
     history: Literal["continued", "fresh"] = "continued"
     """Whether the model sees all earlier rounds, or only its last try and what the tests said."""
-    paper: bool = True
-    """Whether the prompt has the paper."""
 
     name: ClassVar[str] = "repair"
     uses_model: ClassVar[bool] = True
+    prompts_version: ClassVar[str] = prompts.VERSION
 
     def play(self, task: Task) -> Generator[ToolCall, Turn, None]:
         """Ask, write, test, ask again."""
         model = open_model(task)
-        talk = Conversation(model, task, prompts=prompts.VERSION)
-        first_prompt = prompts.missing_code(task, paper=self.paper)
-        prompt, code = first_prompt, ""
+        talk = Conversation(model, task)
+        opening = first_prompt(task, model, prompts.missing_code, talks=self.rounds > 0)
+        prompt, code = opening, ""
         for rounds_left in reversed(range(self.rounds + 1)):
             reply = talk.ask(prompt)
             try:
@@ -57,7 +57,7 @@ class Repair:
                 feedback = prompts.after_failure(task, turn.text)
             prompt = feedback
             if self.history == "fresh":
-                talk = Conversation(model, task, prompts=prompts.VERSION)
+                talk = Conversation(model, task)
                 tried = (prompts.earlier_try(code),) if code else ()
-                prompt = "\n\n".join((first_prompt, *tried, feedback))
+                prompt = "\n\n".join((opening, *tried, feedback))
         yield ToolCall("submit")

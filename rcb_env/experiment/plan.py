@@ -14,6 +14,7 @@ import hashlib
 import importlib.metadata
 import platform
 import re
+import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ from rcb_env import sandbox as sandboxes
 from rcb_env.agent import (
     PROTOCOLS,
     ModelSettings,
+    PaperShown,
     PromptProtocol,
     agent_label,
     agent_settings,
@@ -35,7 +37,7 @@ from rcb_env.papers import NAMES, Challenge, Dataset, load_dataset
 from rcb_env.store import EpisodeKey, RunStore, digest
 
 _PACKAGES = ("rcb-env", "gymnasium", "numpy", "openai")
-_HOW_ONLY = ("timeout_s", "max_retries", "max_wait_s")  # model settings that change no reply
+_HOW_ONLY = ("timeout_s", "max_retries", "max_wait_s", "cache")  # change no reply of a model
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,12 @@ class RunConfig:
     seed: int = 0
     workers: int = 1
     """Episodes at once."""
-    with_paper: bool = True
-    """Whether the agent is shown the paper's text."""
+    paper: PaperShown = "full"
+    """How much of the paper the agent is shown: "full", "sections" (of prompts) or "none"."""
+    with_hint: bool = True
+    """Whether it is shown the short phrase that says what is missing."""
+    with_context: bool = True
+    """Whether it is shown the files beside the region's."""
     feedback: str = "messages"
     """What run_tests reveals: outcome, counts, names, messages, or full."""
     extractor: Extractor = "robust"
@@ -68,6 +74,10 @@ class RunConfig:
     max_test_runs: int = 10
     budgets: Budgets = field(default_factory=Budgets)
     """Tokens, cost and wall time of each episode."""
+    run_tokens: int | None = None
+    """Most tokens that all episodes together may use; None: no limit."""
+    run_cost_usd: float | None = None
+    """Most that all episodes together may cost; None: no limit."""
     sandbox: str = "auto"
 
     def __post_init__(self) -> None:
@@ -79,9 +89,14 @@ class RunConfig:
         for name, least in (("samples", 1), ("workers", 1), ("max_steps", 1), ("max_test_runs", 0)):
             if getattr(self, name) < least:
                 raise UsageError(f"{name} is {getattr(self, name)}; it must be at least {least}")
+        for name in ("run_tokens", "run_cost_usd"):
+            limit = getattr(self, name)
+            if limit is not None and not limit > 0:
+                raise UsageError(f"the budget {name} is {limit}; it must be more than 0")
         for name, value, known in (
             ("extractor", self.extractor, EXTRACTORS),
             ("protocol", self.protocol, PROTOCOLS),
+            ("part of the paper", self.paper, typing.get_args(PaperShown)),
         ):
             if value not in known:
                 raise unknown(name, value, known, where="rcb run --help")
@@ -93,11 +108,14 @@ class RunConfig:
         return {
             "agent": agent_label(agent),
             "agent_settings": agent_settings(agent),
+            "prompts": getattr(type(agent), "prompts_version", None),
             "model": {k: v for k, v in model.items() if k not in _HOW_ONLY} if model else None,
             "challenges": challenges_digest(challenges),
             "samples": self.samples,
             "seed": self.seed,
-            "with_paper": self.with_paper,
+            "paper": self.paper,
+            "with_hint": self.with_hint,
+            "with_context": self.with_context,
             "feedback": self.feedback,
             **self._official(),
             "max_steps": self.max_steps,
@@ -116,6 +134,8 @@ class RunConfig:
         return {
             "workers": self.workers,
             "sandbox": self.sandbox,
+            "run_tokens": self.run_tokens,
+            "run_cost_usd": self.run_cost_usd,
             **{name: model[name] for name in _HOW_ONLY if name in model},
         }
 

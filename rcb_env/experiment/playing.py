@@ -11,6 +11,7 @@ from rcb_env.episode import Episode, play_episode
 from rcb_env.errors import StoreError
 from rcb_env.experiment import crew
 from rcb_env.experiment.plan import Job, RunConfig, jobs, planned
+from rcb_env.experiment.spending import RunBudgetSpent, RunMeter
 from rcb_env.grading import Grader
 from rcb_env.store import RunStore, Trajectory
 
@@ -33,6 +34,7 @@ def run_experiment(
 
     Raises:
         Interrupted: SIGINT or SIGTERM came; finished episodes are stored.
+        RunBudgetSpent: the whole run has used its budget; finished episodes are stored.
         ModelRefusedRequest: key, model name or URL are wrong.
         SandboxUnavailable: no sandbox works here.
         StoreError: the run directory cannot be written, or belongs to another config.
@@ -45,6 +47,7 @@ def run_experiment(
         raise StoreError(f"{store.folder} was made for other challenges: open it with this config")
     model = config.model.name if config.model else None
     # Workers mostly wait for models; more boxes than processors would only take memory.
+    meter = RunMeter(config, store)
     boxes = min(config.workers, os.cpu_count() or 1)
     with Grader(config.sandbox, workers=boxes) as grader:
 
@@ -58,7 +61,9 @@ def run_experiment(
                     feedback=cast("Feedback", config.feedback),  # open_run has checked it
                     max_steps=config.max_steps,
                     max_test_runs=config.max_test_runs,
-                    with_paper=config.with_paper,
+                    with_paper=config.paper != "none",
+                    with_hint=config.with_hint,
+                    with_context=config.with_context,
                     grader=grader,
                 )
                 task = Task(
@@ -68,20 +73,39 @@ def run_experiment(
                     model=config.model,
                     extractor=config.extractor,
                     protocol=config.protocol,
-                    with_paper=config.with_paper,
+                    paper=config.paper,
+                    with_hint=config.with_hint,
+                    with_context=config.with_context,
                 )
+                meter.check()
                 try:
-                    return play_episode(env, agent, task, trajectory, budgets=config.budgets)
+                    return play_episode(
+                        env,
+                        agent,
+                        task,
+                        trajectory,
+                        budgets=config.budgets,
+                        on_usage=meter.spend,
+                    )
                 finally:
                     env.close()
 
             return play
 
-        crew.work(
-            jobs(pairs, identity, seed=config.seed),
-            make_play,
-            store=store,
-            grader=grader,
-            workers=config.workers,
-            progress=progress,
-        )
+        plan = jobs(pairs, identity, seed=config.seed)
+        try:
+            crew.work(
+                plan,
+                make_play,
+                store=store,
+                grader=grader,
+                workers=config.workers,
+                progress=progress,
+            )
+        except RunBudgetSpent as error:
+            meter.note_end()
+            raise RunBudgetSpent(
+                f"{error}: {crew.count_finished(store, plan)} of {len(plan)} episodes are in"
+                f" {store.folder}; go on with --resume and more --run-budget-tokens or"
+                " --run-budget-usd"
+            ) from None

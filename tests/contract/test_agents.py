@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from rcb_agents import prompts
-from rcb_agents.model import OpenAIModel
+from rcb_agents.client import OpenAIModel
 
 from rcb_env.actions import ToolCall
 from rcb_env.agent import Agent, ModelSettings, NoAnswer, Task, Turn, Usage, make_agent
@@ -103,6 +103,7 @@ def play(dataset: Dataset, grader: Grader, request: pytest.FixtureRequest) -> Pl
         budgets: Budgets | None = None,
         seed: int = 0,
         settings: Mapping[str, Any] | None = None,
+        task: Mapping[str, Any] | None = None,
         **env: Any,
     ) -> tuple[Episode, Records]:
         model = None
@@ -116,7 +117,7 @@ def play(dataset: Dataset, grader: Grader, request: pytest.FixtureRequest) -> Pl
         played = play_episode(
             ResearchCodeEnv("small/scale", dataset=dataset, grader=grader, **env),
             agent,
-            Task(dataset.challenge("small/scale"), seed=seed, model=model),
+            Task(dataset.challenge("small/scale"), seed=seed, model=model, **(task or {})),
             records,
             budgets=budgets,
         )
@@ -204,7 +205,7 @@ def test_one_completion_is_submitted_as_it_is(play: Play, model_server: Server) 
     assert (episode.status, episode.code) == ("passed", RIGHT)
     assert (episode.usage.calls, episode.usage.tokens, episode.usage.cost_usd) == (1, 120, None)
     assert [kind for kind, _ in records.kept] == [
-        *("start", "model_call", "extraction", "step", "step", "end")
+        *("start", "model", "prompt_plan", "model_call", "extraction", "step", "step", "end")
     ]
     (call,) = records.of("model_call")
     assert call["reply"]["text"] == f"Here:\n{fenced(RIGHT)}\nDone."  # the raw reply
@@ -216,7 +217,7 @@ def test_one_completion_is_submitted_as_it_is(play: Play, model_server: Server) 
 
 def test_the_prompt_shows_paper_code_and_rules(play: Play, model_server: Server) -> None:
     play("single-shot", server=model_server)
-    play("single-shot:paper=no", server=model_server)
+    play("single-shot", server=model_server, task={"paper": "none"})
     with_paper, without = (
         request["body"]["messages"][0]["content"] for request in model_server.requests
     )

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 from rcb_agents import tokens
-from rcb_agents.model import OpenAIModel, Reply, retry_after_s
+from rcb_agents.client import OpenAIModel
+from rcb_agents.faults import retry_after_s
+from rcb_agents.replies import Reply
 
 from rcb_env.agent import ModelSettings, NoAnswer
 from rcb_env.errors import ModelError, ModelRefusedRequest, UsageError

@@ -74,22 +74,27 @@ class Plain:
 
 
 def test_the_agents_that_come_along_are_registered() -> None:
-    assert {"noop", "reference", "repair", "simulated", "single-shot"} <= set(agent_names())
+    assert {
+        *("best-of-n", "human", "noop", "plan", "reference", "repair", "simulated"),
+        *("single-shot", "tools"),
+    } <= set(agent_names())
 
 
 @pytest.mark.parametrize(
     ("spec", "model", "settings"),
     [
-        ("repair", "m", {"rounds": 3, "history": "continued", "paper": True}),
-        ("repair:rounds=5", "m", {"rounds": 5, "history": "continued", "paper": True}),
+        ("repair", "m", {"rounds": 3, "history": "continued"}),
+        ("repair:rounds=5", "m", {"rounds": 5, "history": "continued"}),
+        (" repair: rounds = 0 ,history=fresh", "m", {"rounds": 0, "history": "fresh"}),
+        ("tools", "m", {"format_errors": 4, "repeats": 3}),
         (
-            " repair: rounds = 0 ,history=fresh, paper=no",
+            "best-of-n:n=8, tests=no",
             "m",
-            {"rounds": 0, "history": "fresh", "paper": False},
+            {"n": 8, "temperature": 0.8, "tests": False, "stop": True},
         ),
         ("simulated:skill=0.25", None, {"skill": 0.25}),
         ("noop", None, {}),
-        ("single-shot", "m", {"paper": True}),
+        ("single-shot", "m", {}),
     ],
 )
 def test_a_spec_names_an_agent_and_its_settings(
@@ -103,7 +108,7 @@ def test_a_spec_names_an_agent_and_its_settings(
     [
         ("repair", "repair"),
         ("repair:rounds=3", "repair"),
-        ("repair:paper=no,rounds=1", "repair:rounds=1,paper=false"),
+        ("best-of-n:tests=no,n=2", "best-of-n:n=2,tests=false"),
         ("single-shot", "single-shot"),
     ],
 )
@@ -150,7 +155,7 @@ def test_an_unknown_agent_is_told_with_near_names(spec: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ("repair:turns=3", "no setting 'turns'; it has rounds, history, paper"),
+        ("repair:turns=3", "no setting 'turns'; it has rounds, history"),
         ("noop:x=1", "no setting 'x'; it has none"),
         ("repair:rounds=many", "cannot take rounds=many: input should be a valid integer"),
         ("repair:rounds=-1", "cannot take rounds=-1: input should be greater than or equal to 0"),
@@ -290,4 +295,4 @@ def test_a_task_shows_what_a_prompt_needs(challenge: Challenge) -> None:
     assert '# TODO: Implement block "one"' in task.masked_file
     assert task.masked_file.encode().startswith("# \N{REPLACEMENT CHARACTER}\n".encode())
     assert task.paper_text == "The text.\n"
-    assert replace(task, with_paper=False).paper_text == ""
+    assert replace(task, paper="none").paper_text == ""
