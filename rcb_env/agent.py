@@ -34,7 +34,17 @@ from rcb_env.papers import Challenge
 AGENTS = "rcb_env.agents"
 """The entry point group in which agents are registered."""
 
-NoAnswerReason = Literal["truncated", "empty", "refused", "no_code", "context_exceeded"]
+NoAnswerReason = Literal[
+    "truncated",
+    "empty",
+    "refused",
+    "no_code",
+    "context_exceeded",
+    "format_errors",  # too many replies in a row without a usable tool call
+    "stuck",  # the same tool calls, again and again
+]
+PaperShown = Literal["full", "sections", "none"]
+"""How much of the paper an agent is shown; "sections": what speaks of the missing part."""
 PromptProtocol = Literal["own", "official"]
 PROTOCOLS: tuple[PromptProtocol, ...] = typing.get_args(PromptProtocol)
 Spent = Literal["tokens_spent", "cost_spent", "wall_time_spent"]
@@ -79,6 +89,10 @@ class Usage:
     calls: int = 0
     estimated: bool = False
     """Whether some of these numbers are counted here because the server gave none."""
+    replayed_calls: int = 0
+    """How many of the calls were answered from the cache of replies; they cost nothing."""
+    replayed_tokens: int = 0
+    """Prompt and completion tokens of those calls; they count for an episode, not for a bill."""
 
     @property
     def tokens(self) -> int:
@@ -90,15 +104,13 @@ class Usage:
         known = self.cost_usd is not None and other.cost_usd is not None
         return Usage(
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-    replayed_calls: int = 0
-    """How many of the calls were answered from the cache of replies; they cost nothing."""
-    replayed_tokens: int = 0
-    """Prompt and completion tokens of those calls; they count for an episode, not for a bill."""
             completion_tokens=self.completion_tokens + other.completion_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             cost_usd=(self.cost_usd or 0.0) + (other.cost_usd or 0.0) if known else None,
             calls=self.calls + other.calls,
             estimated=self.estimated or other.estimated,
+            replayed_calls=self.replayed_calls + other.replayed_calls,
+            replayed_tokens=self.replayed_tokens + other.replayed_tokens,
         )
 
 
@@ -113,8 +125,6 @@ class ModelSettings:
     of the provider that the name begins with, else OpenAI."""
     api: Literal["chat", "responses"] = "chat"
     """Which of the two APIs of the server is used."""
-            replayed_calls=self.replayed_calls + other.replayed_calls,
-            replayed_tokens=self.replayed_tokens + other.replayed_tokens,
     temperature: float | None = 0.0
     """None: the server's own default."""
     max_tokens: int | None = None
@@ -148,6 +158,10 @@ class ModelSettings:
         """
         if not self.name.strip():
             raise UsageError("the model has an empty name; pass one with --model")
+        if self.api not in ("chat", "responses"):
+            raise unknown("model API", self.api, ("chat", "responses"))
+        if not self.cache.strip():
+            raise UsageError("the cache of replies has an empty name; write a folder, auto or off")
         at_least: dict[str, float] = {
             "temperature": 0,
             "max_tokens": 1,
@@ -159,10 +173,6 @@ class ModelSettings:
         }
         for name, least in at_least.items():
             value = getattr(self, name)
-        if self.api not in ("chat", "responses"):
-            raise unknown("model API", self.api, ("chat", "responses"))
-        if not self.cache.strip():
-            raise UsageError("the cache of replies has an empty name; write a folder, auto or off")
             if value is not None and not value >= least:
                 raise UsageError(f"the model's {name} is {value}; it must be at least {least:g}")
         if not self.timeout_s > 0:

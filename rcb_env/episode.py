@@ -51,9 +51,9 @@ EndReason = Literal[
     "refused",
     "no_code",
     "context_exceeded",
-    "agent_error",
     "format_errors",
     "stuck",
+    "agent_error",
     "model_error",
     "sandbox_error",
 ]
@@ -196,9 +196,9 @@ class _Meter:
     budgets: Budgets
     began: float
     usage: Usage = field(default_factory=Usage)
-
     told: Callable[[Usage], None] | None = None
     """Who else is told about every model call; may raise what ends more than this episode."""
+
     def elapsed_s(self) -> float:
         return time.monotonic() - self.began
 
@@ -214,13 +214,13 @@ class _Meter:
 
     def spend(self, usage: Usage) -> None:
         self.usage += usage
+        if self.told is not None:
+            self.told(usage)
         if self.budgets.cost_usd is not None and self.usage.cost_usd is None:
             raise UsageError(
                 "the price of this model is unknown, so a cost budget cannot be held:"
                 " set input_usd_per_mtok and output_usd_per_mtok, or drop the budget"
             )
-        if self.told is not None:
-            self.told(usage)
         if reason := self.spent():
             raise BudgetSpent(reason)
 
@@ -243,12 +243,12 @@ class _Game:
         task: Task,
         recorder: Recorder,
         budgets: Budgets,
+        on_usage: Callable[[Usage], None] | None,
     ) -> None:
         self.env = env
         self.agent = agent
         self.recorder = recorder
-        self.meter = _Meter(budgets, time.monotonic())
-        on_usage: Callable[[Usage], None] | None,
+        self.meter = _Meter(budgets, time.monotonic(), told=on_usage)
         self.task = replace(task, record=recorder.record, spend=self.meter.spend)
         self.steps = 0
         self.test_runs = 0
@@ -365,6 +365,7 @@ def play_episode(
     recorder: Recorder,
     *,
     budgets: Budgets | None = None,
+    on_usage: Callable[[Usage], None] | None = None,
 ) -> Episode:
     """Let ``agent`` play ``task`` in ``env``, from reset to the verdict.
 
@@ -375,7 +376,8 @@ def play_episode(
         recorder: gets a "start" record, every step and everything the agent records, each when it
             happens, and an "end" record.
         budgets: limits beside the environment's own; what went over is graded as it stands.
-    on_usage: Callable[[Usage], None] | None = None,
+        on_usage: told about every model call before the budgets are looked at; a `UsageError` it
+            raises ends the episode without a result.
 
     Raises:
         ModelRefusedRequest: key, model name or address are wrong.
@@ -386,8 +388,6 @@ def play_episode(
     challenge = task.challenge
     started_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
     label = agent_label(agent)
-        on_usage: told about every model call before the budgets are looked at; a `UsageError` it
-            raises ends the episode without a result.
     start = {
         "challenge": challenge.id,
         "sample": task.sample,
