@@ -118,25 +118,28 @@ def _judge_one(
     if error is not None:
         where = "".join(f"\n  {frame}" for frame in error["frames"])
         return "error", f"{error['type']}: {error['message']}{where}", ""
+    same = theirs[1] == blob
+    asked = [check for check in checks if check.case == record["case"]]
+    if same and not asked:
+        return "passed", "", ""
     try:
         got = cases.decode(theirs[1])
     except ValueError as problem:
         return "failed", str(problem)[:MAX_TEXT], ""
     want = cases.decode(blob)
-    if record["compare"]:
+    if record["compare"] and not same:
         try:
             found = cases.difference(want, got, rtol=record["rtol"], atol=record["atol"])
         except Exception as problem:  # a number no float can hold, for instance
             return "failed", f"the outputs cannot be compared ({type(problem).__name__})", ""
         if found is not None:
             return "failed", found.message, found.detail
-    for check in checks:
-        if check.case == record["case"]:
-            try:
-                check.function(got, want)
-            except Exception as problem:
-                text = str(problem)[:MAX_TEXT] or type(problem).__name__
-                return "failed", f"check {check.name}: {text}", ""
+    for check in asked:
+        try:
+            check.function(got, want)
+        except Exception as problem:
+            text = str(problem)[:MAX_TEXT] or type(problem).__name__
+            return "failed", f"check {check.name}: {text}", ""
     return "passed", "", ""
 
 

@@ -104,6 +104,7 @@ def _serve(channel: socket.socket, preload: list[str]) -> NoReturn:
             pid = os.fork()
             if pid == 0:
                 channel.close()
+                _separate()
                 _test_run(message, descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
@@ -127,6 +128,7 @@ def _fork_spare(channel: socket.socket) -> tuple[int, socket.socket]:
 
 def _wait_for_run(channel: socket.socket) -> NoReturn:
     try:
+        _separate()
         if not select.select([channel], [], [], 0)[0]:
             _warm_up()
         message, descriptors = receive(channel)
@@ -168,11 +170,16 @@ def _warm_up() -> None:
         x.detach().cpu().numpy().tobytes()
 
 
+def _separate() -> None:
+    """What every child does first: a session of its own, and no way to make what would outlive it."""
+    os.setsid()
+    confine.forbid_what_outlives_a_process()
+
+
 def _test_run(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
     code = 1
     try:
         argument_fd, result_fd, stdout_fd, stderr_fd = descriptors
-        os.setsid()
         for pipe, target in ((stdout_fd, 1), (stderr_fd, 2)):
             os.dup2(pipe, target)
             os.close(pipe)
@@ -182,7 +189,6 @@ def _test_run(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
             argument = source.read()
         confine.set_dumpable(True)  # an ordinary process again: it may read its own /proc entries
         confine.set_limits(message["limits"], processes_now=message["processes_now"])
-        confine.forbid_what_outlives_a_process()
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         if "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(int(os.environ["RCB_THREADS"]))
