@@ -35,6 +35,7 @@ AGENTS = "rcb_env.agents"
 """The entry point group in which agents are registered."""
 
 NoAnswerReason = Literal[
+    "frame_changed",  # of a file that was edited by other means than the tools
     "truncated",
     "empty",
     "refused",
@@ -201,6 +202,10 @@ def _ignore_usage(usage: Usage) -> None:
     pass
 
 
+def _no_limit() -> float | None:
+    return None
+
+
 @dataclass(frozen=True)
 class Task:
     """What an agent is given: the challenge, and where to report to.
@@ -227,6 +232,8 @@ class Task:
     """Put something into the trajectory now, for instance ``("model_call", {...})``."""
     spend: Callable[[Usage], None] = _ignore_usage
     """Report a model call; raises `BudgetSpent` when the budget is gone."""
+    seconds_left: Callable[[], float | None] = _no_limit
+    """Of the episode's wall-time budget; None: there is none."""
 
     def extract(self, reply: str | None, *, finish_reason: str | None = None) -> Extracted:
         """The code in a model's reply, by the rule of the task; see `rcb_env.extraction`."""
@@ -252,6 +259,12 @@ class Task:
     def masked_file(self) -> str:
         """The file with the placeholder, as text that any encoding of Unicode can carry."""
         return _readable(self.masked.text.encode("utf-8", "surrogateescape"))
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """Every file of the workspace by its path, this one with the placeholder in it."""
+        masked = self.masked.text.encode("utf-8", "surrogateescape")
+        return {**self.challenge.workspace(), self.file: masked}
 
     @property
     def context_files(self) -> dict[str, str]:
@@ -293,8 +306,9 @@ class Turn:
 class Agent(Protocol):
     """Anything that plays; a frozen dataclass whose fields are its settings.
 
-    Class attributes that are read where they exist: ``name`` (how records call it) and
-    ``uses_model`` (True: it needs one; False: it takes none; None or missing: it may have one).
+    Class attributes that are read where they exist: ``name`` (how records call it),
+    ``uses_model`` (True: it needs one; False: it takes none; None or missing: it may have one), and
+    ``whole_setting`` (the one setting that gets all that follows the name in a spec, as it is).
     """
 
     def play(self, task: Task) -> Generator[ToolCall, Turn, None]:
@@ -346,6 +360,8 @@ def agent_label(agent: Agent) -> str:
         for each in _settings_of(kind)
         if getattr(agent, each.name) != each.default
     ]
+    if whole := getattr(kind, "whole_setting", None):
+        return f"{name}:{getattr(agent, whole)}"
     return f"{name}:{','.join(changed)}" if changed else str(name)
 
 
@@ -394,6 +410,8 @@ def _with_settings(maker: type[Any], label: str, text: str) -> Agent:
     listing = f"it has {', '.join(valid)}" if valid else "it has none"
     types = typing.get_type_hints(maker, include_extras=True) if valid else {}
     values: dict[str, Any] = {}
+    if whole := getattr(maker, "whole_setting", None):
+        values, text = {whole: text.strip()}, ""
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:

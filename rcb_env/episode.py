@@ -46,6 +46,7 @@ EndReason = Literal[
     "cost_spent",
     "wall_time_spent",
     "stopped",  # the agent finished without submitting
+    "frame_changed",
     "truncated",
     "empty",
     "refused",
@@ -202,6 +203,10 @@ class _Meter:
     def elapsed_s(self) -> float:
         return time.monotonic() - self.began
 
+    def seconds_left(self) -> float | None:
+        limit = self.budgets.wall_s
+        return None if limit is None else limit - self.elapsed_s()
+
     def spent(self) -> Spent | None:
         limits = self.budgets
         if limits.tokens is not None and self.usage.tokens > limits.tokens:
@@ -249,7 +254,12 @@ class _Game:
         self.agent = agent
         self.recorder = recorder
         self.meter = _Meter(budgets, time.monotonic(), told=on_usage)
-        self.task = replace(task, record=recorder.record, spend=self.meter.spend)
+        self.task = replace(
+            task,
+            record=recorder.record,
+            spend=self.meter.spend,
+            seconds_left=self.meter.seconds_left,
+        )
         self.steps = 0
         self.test_runs = 0
         self.first_hash = self.code_hash = ""

@@ -41,6 +41,8 @@ def _of(*path: str) -> Callable[[Mapping[str, Any]], float | None]:
 
 def _tokens(episode: Mapping[str, Any]) -> float | None:
     usage = episode.get("usage") or {}
+    if not usage.get("calls") and usage.get("cost_usd", 0.0) is None:
+        return None  # an outside program that said nothing
     return float((usage.get("prompt_tokens") or 0) + (usage.get("completion_tokens") or 0))
 
 

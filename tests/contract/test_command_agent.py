@@ -1,0 +1,280 @@
+"""Any program as an agent: a small scripted one, started as `rcb run` starts it, and graded in boxes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rcb_env.agent import ModelSettings, Task, agent_label, make_agent
+from rcb_env.env import ResearchCodeEnv
+from rcb_env.episode import Budgets, Episode, play_episode
+from rcb_env.errors import AgentError, UsageError
+from rcb_env.grading import Grader
+from rcb_env.papers import Challenge, load_dataset
+
+CHALLENGE = "DyT/forward"
+SOLVE = """
+import os, pathlib, re
+path = pathlib.Path(os.environ["RCB_FILE"])
+text = path.read_text()
+found = re.search(r"[ ]*# TODO: Implement block.*\\n.*\\n", text)
+path.write_text(text[:found.start()] + CODE + text[found.end():])
+print("edited", path, flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def challenge() -> Challenge:
+    return load_dataset().challenge(CHALLENGE)
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[Grader]:
+    with Grader("bubblewrap") as made:
+        yield made
+
+
+class Records:
+    def __init__(self) -> None:
+        self.kept: list[tuple[str, dict[str, Any]]] = []
+
+    def record(self, kind: str, payload: Mapping[str, object]) -> None:
+        self.kept.append((kind, json.loads(json.dumps(payload))))
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [payload for each, payload in self.kept if each == kind]
+
+    @property
+    def output(self) -> str:
+        return "".join(record["text"] for record in self.of("output"))
+
+
+class Player:
+    """Plays scripts as agents."""
+
+    def __init__(self, challenge: Challenge, grader: Grader, folder: Path) -> None:
+        self.challenge = challenge
+        self._grader = grader
+        self._folder = folder
+
+    def line(self, script: str, *, solve: bool = False) -> str:
+        path = self._folder / "agent.py"
+        solving = f"CODE = {self.challenge.reference!r}\n{SOLVE}" if solve else ""
+        path.write_text(solving + script)
+        return f"{sys.executable} {path}"
+
+    def __call__(
+        self,
+        script: str = "",
+        *,
+        solve: bool = False,
+        line: str | None = None,
+        budgets: Budgets | None = None,
+        **task: Any,
+    ) -> tuple[Episode, Records]:
+        agent = make_agent(f"command:{line or self.line(script, solve=solve)}", model=None)
+        records = Records()
+        env = ResearchCodeEnv(self.challenge.id, grader=self._grader)
+        episode = play_episode(env, agent, Task(self.challenge, **task), records, budgets=budgets)
+        assert Episode.from_dict(json.loads(json.dumps(episode.to_dict()))) == episode
+        return episode, records
+
+
+@pytest.fixture
+def play(challenge: Challenge, grader: Grader, tmp_path: Path) -> Player:
+    return Player(challenge, grader, tmp_path)
+
+
+def test_a_program_that_edits_the_file_solves_the_challenge(play: Player) -> None:
+    episode, records = play(solve=True)
+    assert (episode.status, episode.end_reason) == ("passed", "submitted")
+    assert episode.code == play.challenge.reference
+    assert episode.agent.startswith("command:")
+    assert records.output == f"edited {play.challenge.file}\n"
+    assert records.of("command") == [{"exit_code": 0, "out_of_time": False}]
+    assert episode.usage.cost_usd is None  # it said nothing, which is not nothing
+
+
+def test_it_finds_its_task_in_files_and_in_the_environment(play: Player) -> None:
+    script = """
+import json, os, pathlib
+told = {name: value for name, value in os.environ.items() if name.startswith("RCB_")}
+files = {str(p): p.read_text() for p in pathlib.Path().rglob("*") if p.is_file()}
+print(json.dumps({"told": told, "files": files, "here": os.getcwd()}))
+"""
+    model = ModelSettings("m", base_url="http://127.0.0.1:1/v1")
+    episode, records = play(script, seed=7, model=model)
+    assert episode.status == "no_change"
+    seen = json.loads(records.output)
+    told, files = seen["told"], seen["files"]
+    challenge = play.challenge
+    assert told["RCB_WORKSPACE"] == seen["here"]
+    assert (told["RCB_FILE"], told["RCB_CHALLENGE"]) == (challenge.file, challenge.id)
+    assert (told["RCB_SEED"], told["RCB_MODEL"]) == ("7", "m")
+    assert told["RCB_BASE_URL"] == model.base_url
+    assert told["RCB_PROMPT"] == files["PROMPT.md"]
+    assert told["RCB_PROMPT_FILE"] == seen["here"] + "/PROMPT.md"
+    assert files["PAPER.md"] == challenge.paper.text
+    assert challenge.masked().text == files[challenge.file]
+    assert files.keys() == {"PROMPT.md", "PAPER.md", *challenge.workspace()}
+    assert challenge.file in files["PROMPT.md"]
+    assert not Path(seen["here"]).exists()
+
+
+def test_without_the_paper_there_is_none(play: Player) -> None:
+    task = Task(play.challenge)
+    without = {"paper": "none"} if hasattr(task, "paper") else {"with_paper": False}
+    line = 'ls; echo "paper=[$RCB_PAPER_FILE]"'
+    _, records = play(line=line, **without)
+    assert "PAPER.md" not in records.output
+    assert "paper=[]" in records.output
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("path.write_text('# mine\\n' + path.read_text())", "line 1 was changed"),
+        ("path.write_text(path.read_text() + '# mine\\n')", "after the missing part"),
+        ("path.write_text(path.read_text().rstrip())", "after the missing part"),
+        ("path.write_text('')", "line 1 was changed"),
+        ("path.unlink()", "No such file"),
+        ("path.unlink(); path.mkdir()", "directory"),
+        ("path.unlink(); os.mkfifo(path)", "no regular file"),
+    ],
+)
+def test_what_is_changed_around_the_region_makes_the_attempt_invalid(
+    script: str, says: str, play: Player
+) -> None:
+    episode, _ = play(script, solve=True)
+    assert (episode.status, episode.end_reason) == ("invalid", "frame_changed")
+    assert play.challenge.file in episode.error
+    assert says in episode.error
+
+
+def test_no_link_is_followed_out_of_the_folder(play: Player, tmp_path: Path) -> None:
+    """A link in the place of the file, of its folder, or of the whole workspace leads nowhere."""
+    answer = tmp_path / "elsewhere" / play.challenge.file
+    answer.parent.mkdir(parents=True)
+    masked = play.challenge.masked()
+    answer.write_text(masked.fill(play.challenge.reference))
+    (tmp_path / "elsewhere" / "keep").touch()
+    outside = repr(str(tmp_path / "elsewhere"))
+    head = "import os, pathlib, shutil\n"
+    file = f"p = pathlib.Path(os.environ['RCB_FILE']); p.unlink(); p.symlink_to({str(answer)!r})"
+    folder = f"d = pathlib.Path(os.environ['RCB_FILE']).parts[0]; shutil.rmtree(d); os.symlink({outside} + '/' + d, d)"
+    whole = f"w = os.environ['RCB_WORKSPACE']; os.rename(w, w + '2'); os.symlink({outside}, w)"
+    for script, status in ((file, "invalid"), (folder, "invalid"), (whole, "no_change")):
+        episode, _ = play(head + script)
+        assert episode.status == status, script
+    assert (tmp_path / "elsewhere" / "keep").exists()  # and none is removed through it either
+    assert answer.exists()
+
+
+def test_time_that_is_up_ends_the_program_and_what_is_there_is_graded(
+    play: Player, tmp_path: Path
+) -> None:
+    script = f"""
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+pathlib.Path({str(tmp_path / "pids")!r}).write_text(f"{{os.getpid()}} {{child.pid}}")
+time.sleep(60)
+"""
+    began = time.monotonic()
+    episode, records = play(script, solve=True, budgets=Budgets(wall_s=3))
+    assert time.monotonic() - began < 8
+    assert (episode.status, episode.end_reason) == ("passed", "wall_time_spent")
+    assert records.of("command") == [{"exit_code": -signal.SIGTERM, "out_of_time": True}]
+    for pid in (tmp_path / "pids").read_text().split():
+        assert _gone(int(pid))
+
+
+def test_what_a_program_leaves_running_ends_with_it(play: Player, tmp_path: Path) -> None:
+    """It holds the output open, too: waiting for its end would take for ever."""
+    line = f"{play.line('', solve=True)}; sleep 60 & echo $! > {tmp_path}/pid"
+    episode, _ = play(line=line)
+    assert episode.status == "passed"
+    assert episode.wall_s < 20
+    assert _gone(int((tmp_path / "pid").read_text()))
+
+
+def _gone(pid: int) -> bool:
+    deadline = time.monotonic() + 3
+    while time.monotonic() < deadline:
+        try:
+            os.kill(pid, 0)
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (ProcessLookupError, FileNotFoundError):
+            return True
+        if state == "Z":  # ended; whoever adopted it has not looked yet
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_program_that_fails_is_no_wrong_answer(play: Player) -> None:
+    episode, _ = play("raise SystemExit('no key is set')")
+    assert (episode.status, episode.end_reason) == ("infra_error", "agent_error")
+    assert "no key is set" in episode.error
+    episode, _ = play("raise SystemExit(3)", solve=True)
+    assert episode.status == "passed"  # it failed after its work was done
+
+
+def test_a_program_that_is_not_there_stops_the_run(play: Player) -> None:
+    with pytest.raises(UsageError, match=r"cannot be run: .*no-such-agent"):
+        play(line="no-such-agent --flag")
+
+
+def test_usage_that_it_reports_counts(play: Player) -> None:
+    script = """
+import json
+with open(os.environ["RCB_USAGE_FILE"], "a") as file:
+    for n in (1, 2):
+        print(json.dumps({"prompt_tokens": 100 * n, "completion_tokens": 5, "cost_usd": 0.25}), file=file)
+"""
+    episode, _ = play(script, solve=True)
+    usage = episode.usage
+    assert (usage.tokens, usage.calls, usage.cost_usd) == (310, 2, 0.5)
+    episode, _ = play(script, solve=True, budgets=Budgets(tokens=200))
+    assert (episode.status, episode.end_reason) == ("passed", "tokens_spent")
+    broken = """open(os.environ["RCB_USAGE_FILE"], "a").write("{}\\nmany\\n")"""
+    with pytest.raises(UsageError, match="RCB_USAGE_FILE that is none: 'many'"):
+        play(broken, solve=True)
+
+
+def test_much_output_is_cut_and_does_not_hold_the_program_up(play: Player) -> None:
+    script = "import sys\nfor _ in range(40): sys.stdout.write('x' * 99_999 + '\\n')\n"
+    episode, records = play(script, solve=True)
+    assert episode.status == "passed"
+    assert len(records.output) < 1.2e6
+    assert records.output.endswith("[further output is left out]\n")
+
+
+def test_all_that_follows_the_name_is_the_command() -> None:
+    line = "my-agent --mode=fast,careful --x 'a:b' "
+    agent = make_agent(f"command:{line}", model=None)
+    assert agent_label(agent) == f"command:{line.strip()}"
+    assert make_agent(agent_label(agent), model="m") == agent
+    for spec in ("command", "command:", "command:  "):
+        with pytest.raises(AgentError, match="there is no command"):
+            make_agent(spec, model=None)
+
+
+def test_rcb_run_plays_it(play: Player, tmp_path: Path) -> None:
+    line = play.line("", solve=True)
+    arguments = ["--challenges", CHALLENGE, "--sandbox", "bubblewrap", "--out", "run", "--json"]
+    command = [sys.executable, "-m", "rcb_env.cli", "run", "--agent", f"command:{line}"]
+    done = subprocess.run(
+        [*command, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["pass_rate"] == 100.0
