@@ -15,7 +15,7 @@ from typing import NoReturn
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from rcb_env.cli import browse, check, compare, doctor, grade, images, pull, results, run
+from rcb_env.cli import browse, check, compare, doctor, export, grade, images, pull, results, run
 from rcb_env.errors import RcbError
 
 
@@ -33,6 +33,7 @@ for _command in (
     results.report,
     compare.compare,
     results.trajectory,
+    export.export,
     check.check,
     pull.pull,
     doctor.doctor,
