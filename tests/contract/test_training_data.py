@@ -1,0 +1,181 @@
+"""Runs as training data: what is exported, read back, scored, graded and rewarded again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rcb_env.agent import ModelSettings
+from rcb_env.env import ResearchCodeEnv
+from rcb_env.errors import UsageError
+from rcb_env.experiment import RunConfig, grade_completions, open_run, run_experiment
+from rcb_env.papers import load_dataset
+from rcb_env.report.summary import summarize
+from rcb_env.report.training import FORMS, export, outcomes, read_rows
+from rcb_env.rewards import RewardSpec, reward_spec, rewards_of
+from rcb_env.scoring import score
+from rcb_env.store import JsonLines, RunStore
+from rcb_env.wrappers import ChatMessages
+
+CHALLENGES = [one.id for one in load_dataset().challenges if one.paper.id == "DyT"][:4]
+SPECS: list[Any] = [
+    "sparse",
+    "cases",
+    "lines",
+    "shaped",
+    "cases:shaping=0.5,gamma=0.9,step_cost=0.01,test_cost=0.1,token_cost=0.0001",
+    {"outcome": "cases", "weight": "lines", "shaping": 2.0},
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two samples of some challenges, solved and not, by a model that is simulated."""
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    config = RunConfig(
+        agent="repair:rounds=1",
+        model=ModelSettings("simulated:skill=0.4"),
+        challenges=tuple(CHALLENGES),
+        samples=3,
+        workers=2,
+    )
+    with open_run(config, folder) as store:
+        run_experiment(config, store)
+    return folder
+
+
+def played(run: Path) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Each episode and the steps of its trajectory."""
+    for line in RunStore.open(run).latest():
+        records = list(JsonLines(run / line["trajectory"]).read())
+        yield line["episode"], [record for record in records if record["kind"] == "step"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_both_kinds_of_file_are_read_back_equal(run: Path, tmp_path: Path, form: Any) -> None:
+    made = [export([run], form, tmp_path / f"rows.{kind}") for kind in ("jsonl", "parquet")]
+    lines, table = (list(read_rows(tmp_path / f"rows.{kind}")) for kind in ("jsonl", "parquet"))
+    assert lines == table
+    assert len(lines) == made[0].rows == made[1].rows > 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.jsonl", "rows.parquet"]
+
+
+def test_rows_score_and_grade_as_the_run_did(run: Path, tmp_path: Path) -> None:
+    export([run], "rl", tmp_path / "rl.parquet")
+    export([run], "rl", tmp_path / "rl.jsonl")
+    store = RunStore.open(run)
+    assert score(outcomes(read_rows(tmp_path / "rl.parquet"))) == summarize(store).score
+    graded = grade_completions(tmp_path / "rl.jsonl", tmp_path / "graded", workers=2)
+    again = {(e["challenge"], e["sample"]): e["status"] for e in _episodes(graded)}
+    assert again == {(e["challenge"], e["sample"]): e["status"] for e in _episodes(store)}
+    assert set(again.values()) == {"passed", "failed"}
+
+
+def test_the_messages_are_those_of_the_chat_wrapper(run: Path, tmp_path: Path) -> None:
+    export([run], "rl", tmp_path / "rl.jsonl")
+    row = max(read_rows(tmp_path / "rl.jsonl"), key=lambda row: len(row["messages"]))
+    env = ChatMessages(ResearchCodeEnv(row["challenge"]))
+    messages, _ = env.reset(seed=row["seed"])
+    total = 0.0
+    for message in row["messages"]:
+        if message["role"] == "assistant":
+            messages, reward, *_ = env.step(message)
+            total += reward
+    assert messages == row["messages"]
+    assert total == row["reward"] == sum(row["rewards"])
+    roles = [message["role"] for message in messages]
+    assert row["mask"] == [int(role == "assistant") for role in roles]
+    assert len(row["rewards"]) == len(messages)
+    names = {tool["function"]["name"] for tool in json.loads(row["tools"])}
+    assert {call["tool_calls"][0]["function"]["name"] for call in messages[2::2]} <= names
+
+
+@pytest.mark.parametrize("declared", SPECS, ids=str)
+def test_rewards_of_a_stored_episode_are_those_that_playing_it_pays(
+    run: Path, declared: Any
+) -> None:
+    spec = reward_spec(declared)
+    assert reward_spec(json.loads(json.dumps(spec.to_dict()))) == spec
+    for count, (episode, steps) in enumerate(played(run)):
+        stored = rewards_of(spec, steps, lines=episode["lines"], verdict=episode["verdict"])
+        if declared == "sparse":
+            assert stored == [step["reward"] for step in steps]
+        if count % 3:
+            continue  # playing takes boxes
+        env = ResearchCodeEnv(episode["challenge"], reward=declared)
+        env.reset()
+        paid = []
+        for step in steps:
+            env.charge(step["tokens"])
+            paid.append(env.step(step["action"])[1])
+        assert paid == stored
+
+
+def test_the_tokens_of_the_steps_are_those_of_the_episode(run: Path) -> None:
+    for episode, steps in played(run):
+        usage = episode["usage"]
+        tokens = usage["prompt_tokens"] + usage["completion_tokens"]
+        assert sum(step["tokens"] for step in steps) == tokens > 0
+
+
+def test_what_is_taught_is_solved_and_pairs_share_their_task(run: Path, tmp_path: Path) -> None:
+    rows = {}
+    for form in ("sft", "preference"):
+        made = export([run, run], form, tmp_path / f"{form}.jsonl")
+        rows[form] = list(read_rows(tmp_path / f"{form}.jsonl"))
+        assert made.left_out
+    solved = sum(episode["status"] == "passed" for episode, _ in played(run))
+    assert len(rows["sft"]) == 2 * solved
+    assert {row["status"] for row in rows["sft"]} == {"passed"}
+    for row in rows["preference"]:
+        assert (row["chosen_status"], row["rejected_status"]) == ("passed", "failed")
+        assert [message["role"] for message in row["prompt"]] == ["system", "user"]
+        assert row["chosen"][0]["role"] == row["rejected"][0]["role"] == "assistant"
+        assert row["chosen_code"] != row["rejected_code"]
+        assert row["chosen_reward"] > row["rejected_reward"]
+
+
+def test_a_kind_of_file_or_of_rows_that_is_not_known_is_refused(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"end with \.jsonl or \.parquet"):
+        export([run], "rl", tmp_path / "rl.csv")
+    with pytest.raises(UsageError, match="Did you mean sft"):
+        export([run], "stf", tmp_path / "rl.jsonl")  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("declared", "says"),
+    [
+        ("spars", "Did you mean sparse"),
+        ("sparse:step_cost", "write name=value"),
+        ("sparse:step_cost=much", "step_cost is 'much'"),
+        ("sparse:step_cots=1", "Did you mean step_cost"),
+        ({"outcome": "case"}, "Did you mean cases"),
+        ({"gamma": 2}, "gamma is 2"),
+        ({"step_cost": -1}, "step_cost is -1"),
+        ({"step_cost": True}, "step_cost is True"),
+        (None, "a text or a dict"),
+    ],
+)
+def test_a_reward_that_cannot_be_is_refused(declared: Any, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        reward_spec(declared)
+    with pytest.raises(UsageError, match=says):
+        ResearchCodeEnv("DyT/forward", reward=declared)
+
+
+def test_shaping_adds_nothing_to_an_episode_without_discount(run: Path) -> None:
+    for episode, steps in played(run):
+        plain, shaped = (
+            sum(rewards_of(spec, steps, lines=episode["lines"], verdict=episode["verdict"]))
+            for spec in (RewardSpec(), RewardSpec(shaping=3.0))
+        )
+        assert shaped == pytest.approx(plain)
+
+
+def _episodes(store: RunStore) -> list[dict[str, Any]]:
+    return [line["episode"] for line in store.latest()]
