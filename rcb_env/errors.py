@@ -61,11 +61,20 @@ class BoxDied(SandboxError):
     Args:
         message: what happened.
         out_of_memory: the kernel ended the box because its memory limit was reached.
+        from_outside: something beyond the box ended it: a kill on the host, an engine that is gone.
+
+    Attributes:
+        during_run: code of a run was in the box and may have ended it. What happens before, or from
+            outside, is never its doing.
     """
 
-    def __init__(self, message: str, *, out_of_memory: bool = False) -> None:
+    def __init__(
+        self, message: str, *, out_of_memory: bool = False, from_outside: bool = False
+    ) -> None:
         super().__init__(message)
         self.out_of_memory = out_of_memory
+        self.from_outside = from_outside
+        self.during_run = False
 
 
 class ModelError(RcbError):

@@ -15,7 +15,19 @@ from typing import NoReturn
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from rcb_env.cli import browse, check, compare, doctor, export, grade, images, pull, results, run
+from rcb_env.cli import (
+    browse,
+    check,
+    clean,
+    compare,
+    doctor,
+    export,
+    grade,
+    images,
+    pull,
+    results,
+    run,
+)
 from rcb_env.errors import RcbError
 
 
@@ -38,6 +50,7 @@ for _command in (
     pull.pull,
     doctor.doctor,
     images.images,
+    clean.clean,
 ):
     rcb.add_command(_command)
 

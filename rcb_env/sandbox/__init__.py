@@ -6,6 +6,7 @@ docker.py      makes boxes with a Docker-compatible engine
 pool.py        warm boxes, leased to one test run at a time
 fleet.py       all boxes of one grader, by role and image
 images.py, docker_images.py   the packages of a box, from a lock file under images/
+scratch.py     temporary folders, and what killed processes left
 """
 
 from __future__ import annotations

@@ -212,7 +212,14 @@ class Box:
             "paths": list(files),
             "words": list(words),
         }
-        answer, blobs = self._ask(request, [argument, *files.values()], limits.wall_s + GRACE_S)
+        try:
+            answer, blobs = self._ask(request, [argument, *files.values()], limits.wall_s + GRACE_S)
+            return self._read_result(answer, blobs)
+        except BoxDied as error:
+            error.during_run = True
+            raise
+
+    def _read_result(self, answer: Mapping[str, Any], blobs: Sequence[bytes]) -> RunResult:
         try:
             status = answer["status"]
             result, stdout, stderr = blobs

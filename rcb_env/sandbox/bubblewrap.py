@@ -15,6 +15,7 @@ import os
 import queue
 import select
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -200,8 +201,16 @@ class BubblewrapChannel:
         with contextlib.suppress(OSError, ValueError):
             self._errors.seek(0)
             said = self._errors.read(4000).decode("utf-8", "replace").strip()
+        killed = why == "ended" and self._ended_by_kill()
         self.close()
-        return BoxDied(f"a bubblewrap box {why}{': ' + said.splitlines()[-1] if said else ''}")
+        what = f"a bubblewrap box {why}{': ' + said.splitlines()[-1] if said else ''}"
+        return BoxDied(what, from_outside=killed)
+
+    def _ended_by_kill(self) -> bool:
+        """Whether bwrap, or its first process, was sent SIGKILL, which nothing in the box can do to either."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(2.0) in (-signal.SIGKILL, 128 + signal.SIGKILL)
+        return False
 
     def close(self) -> None:
         """See `Channel.close`."""

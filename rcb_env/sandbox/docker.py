@@ -6,7 +6,7 @@ another init would run as the same user, and code in the box could write into th
 executed in the container after its start: a `docker exec` costs a thousand times a message over the stream.
 
 Containers carry labels that say who owns them: a process id with its start time, on one boot of one machine. Making a
-`Docker` removes what owners left that are gone (killed drivers); `remove_containers` removes all.
+`Docker` removes what owners left that are gone (killed drivers); so does `remove_containers`, or all of them.
 Not covered: building images (`docker_images.py`).
 """
 
@@ -16,6 +16,7 @@ import atexit
 import contextlib
 import os
 import select
+import signal
 import socket
 import threading
 import time
@@ -41,6 +42,8 @@ _MEMORY_BYTES = (
 _ENGINE_TIMEOUT_S = (
     60  # of a request to the engine; never of a test run, which goes over the attached stream
 )
+_END_KNOWN_AFTER_S = 5.0  # until the engine knows that a container whose stream ended is gone
+_ENGINE_BACK_AFTER_S = 15.0  # how long an engine that is being restarted is waited for
 ENGINE_ERRORS = (docker.errors.DockerException, requests.exceptions.RequestException, OSError)
 
 
@@ -56,7 +59,7 @@ class Docker:
         client = engine()
         try:
             self.version = f"docker {client.version()['Version']}"
-            _remove(container for container in _containers() if _is_orphan(container.labels[LABEL]))
+            remove_containers(of_everybody=False)
         except ENGINE_ERRORS as error:
             raise SandboxUnavailable(
                 f"the Docker engine does not answer: {reason(error)}"
@@ -76,6 +79,7 @@ class Docker:
         scratch = (
             f"rw,nosuid,nodev,exec,uid={_USER},gid={_USER},mode=0700,size={settings.scratch_bytes}"
         )
+        _await_engine()
         api = engine().api
         try:
             host = api.create_host_config(
@@ -101,6 +105,7 @@ class Docker:
                 stdin_open=True,
                 network_disabled=True,
                 labels={LABEL: owner()},
+                stop_signal="SIGKILL",  # an engine that shuts down need not wait for the runner
                 host_config=host,
             )["Id"]
         except docker.errors.ImageNotFound:
@@ -190,13 +195,29 @@ class DockerChannel:
 
     def _dead(self, why: str) -> BoxDied:
         said = bytes(self._errors).decode("utf-8", "replace").strip()
-        out_of_memory = False
-        with contextlib.suppress(*ENGINE_ERRORS, SandboxUnavailable, KeyError):
-            state = engine().api.inspect_container(self._container)["State"]
-            out_of_memory = bool(state["OOMKilled"])
+        out_of_memory, from_outside = self._how_it_ended() if why == "ended" else (False, False)
         self.close()
         what = f"a container {why}{': ' + said.splitlines()[-1] if said else ''}"
-        return BoxDied(what, out_of_memory=out_of_memory)
+        return BoxDied(what, out_of_memory=out_of_memory, from_outside=from_outside)
+
+    def _how_it_ended(self) -> tuple[bool, bool]:
+        """Whether the kernel ended the container for memory, and whether somebody outside did.
+
+        The runner is the first process of its namespace: nothing in the box can send it SIGKILL.
+        """
+        deadline = time.monotonic() + _END_KNOWN_AFTER_S
+        try:
+            while True:
+                state = engine().api.inspect_container(self._container)["State"]
+                if not state["Running"]:
+                    break
+                if time.monotonic() > deadline:  # only the stream was lost
+                    return False, True
+                time.sleep(0.02)
+        except (*ENGINE_ERRORS, SandboxUnavailable, KeyError):
+            return False, not self._closed  # the engine, or the container itself, is gone
+        out_of_memory = bool(state["OOMKilled"])
+        return out_of_memory, not out_of_memory and state["ExitCode"] == 128 + signal.SIGKILL
 
     def close(self) -> None:
         """See `Channel.close`."""
@@ -212,14 +233,19 @@ class DockerChannel:
             _remove_one(self._container)
 
 
-def remove_containers() -> int:
-    """Remove every container of every owner on this engine; returns how many there were.
+def remove_containers(*, of_everybody: bool) -> list[str]:
+    """Remove containers that no living process owns, or all of them; returns their ids.
 
     Raises:
         SandboxUnavailable: no engine answers.
     """
-    engine()
-    return _remove(_containers())
+    try:
+        found = [c for c in _containers() if of_everybody or _is_orphan(c.labels[LABEL])]
+    except ENGINE_ERRORS as error:
+        raise SandboxUnavailable(f"the Docker engine does not answer: {reason(error)}") from None
+    for container in found:
+        _remove_one(container.id)
+    return [str(container.id) for container in found]
 
 
 @cache
@@ -249,6 +275,27 @@ def engine() -> docker.DockerClient:
     return clients[os.getpid()]
 
 
+def _await_engine() -> None:
+    """Return once the engine answers, which one that is being restarted does after some seconds.
+
+    Raises:
+        SandboxUnavailable: it stays away.
+    """
+    deadline = time.monotonic() + _ENGINE_BACK_AFTER_S
+    while True:
+        try:
+            engine().ping()
+        except ENGINE_ERRORS as error:
+            if time.monotonic() > deadline:
+                raise SandboxUnavailable(
+                    f"the Docker engine does not answer any more ({reason(error)});"
+                    " start it again, then resume the run"
+                ) from None
+            time.sleep(0.2)
+        else:
+            return
+
+
 def owner(pid: int | None = None) -> str:
     """Who owns a container: machine boot, process id, and the start time that tells reused ids apart."""
     pid = os.getpid() if pid is None else pid
@@ -275,14 +322,6 @@ def _containers() -> list[Any]:
         all=True, filters={"label": LABEL}, ignore_removed=True
     )
     return found
-
-
-def _remove(containers: Any) -> int:
-    count = 0
-    for container in containers:
-        _remove_one(container.id)
-        count += 1
-    return count
 
 
 def _remove_one(container: str) -> None:

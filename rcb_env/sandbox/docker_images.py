@@ -12,7 +12,6 @@ import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ import docker.errors
 from rcb_env.errors import SandboxUnavailable, unknown
 from rcb_env.sandbox import images
 from rcb_env.sandbox.docker import ENGINE_ERRORS, engine, reason
+from rcb_env.sandbox.scratch import scratch_folder
 
 REPOSITORY = "rcb-env"
 DEFAULT_BASE = "python:3.11-slim-bookworm"
@@ -85,14 +85,13 @@ def build(
             f"the base image {base!r} cannot be used ({reason(error)}); name another with --base,"
             " or make one where no registry can be reached: images/make-base"
         ) from None
-    with tempfile.TemporaryDirectory(prefix="rcb-image-") as folder:
-        context = Path(folder)
+    with scratch_folder() as context:
         shutil.copy(images.folder() / image / "Dockerfile", context)
         _collect(image, version.decode().strip(), context / "packages", tell)
         tell(f"building {name}")
         try:
             client.images.build(
-                path=folder, tag=name, buildargs={"BASE": base}, rm=True, forcerm=True
+                path=str(context), tag=name, buildargs={"BASE": base}, rm=True, forcerm=True
             )
         except docker.errors.BuildError as error:
             raise SandboxUnavailable(f"the image {name} cannot be built: {error.msg}") from None

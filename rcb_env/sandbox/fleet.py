@@ -91,16 +91,25 @@ class Fleet:
     ) -> RunResult | BoxDied:
         """Run a candidate's code; a `BoxDied` that is returned is the candidate's own doing.
 
-        It is when the same code ended its box twice and a fresh box works all the same.
+        It is when the same code ended its box twice, nobody outside did, and a fresh box works all the same.
 
         Raises:
             BoxDied: no box works, which is no candidate's doing.
         """
+        deaths: list[BoxDied] = []
+
+        def candidate() -> RunResult:
+            try:
+                return self._run("candidate", image, paper, entry, argument, files, limits, words)
+            except BoxDied as error:
+                deaths.append(error)
+                raise
+
         try:
-            return self._again(
-                lambda: self._run("candidate", image, paper, entry, argument, files, limits, words)
-            )
+            return self._again(candidate)
         except BoxDied as error:
+            if not all(death.during_run and not death.from_outside for death in deaths):
+                raise
             with self._pool("candidate", image).lease() as box:
                 box.ping()
             return error

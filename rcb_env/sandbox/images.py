@@ -104,6 +104,16 @@ def realise(image: str, progress: Progress | None = None) -> BoxPython:
     return box
 
 
+def unfinished() -> list[tuple[Path, Path]]:
+    """Environments that are being built, or whose build was cut short; each with its lock."""
+    found = []
+    for lock in sorted(cache_folder().glob("*.lock")):
+        prefix = lock.with_suffix("")
+        if prefix.is_dir() and not (prefix / _COMPLETE).exists():
+            found.append((prefix, lock))
+    return found
+
+
 def cache_folder() -> Path:
     """Where environments are kept."""
     from platformdirs import user_cache_dir

@@ -21,17 +21,12 @@ import pytest
 from rcb_env import cases
 from rcb_env.errors import BoxDied
 from rcb_env.runner import wire
-from rcb_env.sandbox import MAKERS, make
+from rcb_env.sandbox import make
 from rcb_env.sandbox.box import MIB, Box, BoxSettings, Limits, RunResult
 from rcb_env.sandbox.pool import Pool
 
 LIMITS = Limits(wall_s=20.0, memory_bytes=256 * MIB, processes=40, file_size_bytes=8 * MIB)
 SETTINGS = BoxSettings(scratch_bytes=16 * MIB)
-
-
-@pytest.fixture(scope="module", params=MAKERS)
-def maker_name(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
 
 
 @pytest.fixture(scope="module")

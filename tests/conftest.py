@@ -1,0 +1,47 @@
+"""The sandboxes that tests run on: both makers, each left out with its reason where it does not work.
+
+RCB_REQUIRE_DOCKER=1 makes a missing engine, or a missing image, a failure: CI sets it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+
+import pytest
+
+from rcb_env.errors import SandboxUnavailable
+from rcb_env.sandbox import MAKERS, docker_images, make
+
+
+@functools.cache
+def _obstacle(maker: str) -> str:
+    """Why no box of this kind can be made here; "" when one can."""
+    try:
+        make(maker)
+        if maker == "docker" and not docker_images.digest("cpu"):
+            return "its image is not built; run `rcb images build cpu`"
+    except SandboxUnavailable as error:
+        return str(error)
+    return ""
+
+
+def _require(maker: str) -> str:
+    """This maker; the test is left out, or fails, where it does not work."""
+    if why := _obstacle(maker):
+        if maker == "docker" and os.environ.get("RCB_REQUIRE_DOCKER") == "1":
+            pytest.fail(f"RCB_REQUIRE_DOCKER is set, but: {why}")
+        pytest.skip(f"no {maker} here: {why}")
+    return maker
+
+
+@pytest.fixture(scope="module", params=MAKERS)
+def maker_name(request: pytest.FixtureRequest) -> str:
+    """The name of each maker in turn."""
+    return _require(str(request.param))
+
+
+@pytest.fixture(scope="module")
+def docker_only() -> str:
+    """The name of the Docker maker, for what only an engine can do."""
+    return _require("docker")
