@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         make_agent,
         without_credentials,
     )
-    from rcb_env.env import ResearchCodeEnv
+    from rcb_env.env import EnvSnapshot, ResearchCodeEnv
     from rcb_env.episode import Budgets, Episode, Recorder, play_episode
     from rcb_env.errors import (
         AgentError,
@@ -44,6 +44,15 @@ if TYPE_CHECKING:
     from rcb_env.markers import Masked
     from rcb_env.mutation import Mutant, mutants
     from rcb_env.papers import Challenge, Dataset, Paper, load_dataset
+    from rcb_env.rewards import RewardSpec, reward_spec, rewards_of
+    from rcb_env.vector import Arrival, ChallengeVectorEnv
+    from rcb_env.wrappers import (
+        ChatMessages,
+        DiscreteChoice,
+        HistoryWindow,
+        TokenBudget,
+        ToolText,
+    )
 
 _HOME = {
     "rcb_env.actions": (
@@ -55,7 +64,7 @@ _HOME = {
         "parse",
         "tool_schemas",
     ),
-    "rcb_env.env": ("ResearchCodeEnv",),
+    "rcb_env.env": ("EnvSnapshot", "ResearchCodeEnv"),
     "rcb_env.agent": (
         "Agent",
         "BudgetSpent",
@@ -85,6 +94,15 @@ _HOME = {
     "rcb_env.markers": ("Masked",),
     "rcb_env.mutation": ("Mutant", "mutants"),
     "rcb_env.papers": ("Challenge", "Dataset", "Paper", "load_dataset"),
+    "rcb_env.rewards": ("RewardSpec", "reward_spec", "rewards_of"),
+    "rcb_env.vector": ("Arrival", "ChallengeVectorEnv"),
+    "rcb_env.wrappers": (
+        "ChatMessages",
+        "DiscreteChoice",
+        "HistoryWindow",
+        "TokenBudget",
+        "ToolText",
+    ),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
@@ -93,13 +111,19 @@ __all__ = [
     "ActionSpace",
     "Agent",
     "AgentError",
+    "Arrival",
     "BudgetSpent",
     "Budgets",
     "Challenge",
+    "ChallengeVectorEnv",
+    "ChatMessages",
     "Dataset",
+    "DiscreteChoice",
+    "EnvSnapshot",
     "Episode",
     "Extracted",
     "Grader",
+    "HistoryWindow",
     "Masked",
     "ModelError",
     "ModelRefusedRequest",
@@ -111,13 +135,16 @@ __all__ = [
     "RcbError",
     "Recorder",
     "ResearchCodeEnv",
+    "RewardSpec",
     "SandboxError",
     "SandboxUnavailable",
     "StoreError",
     "Task",
     "TextSpace",
+    "TokenBudget",
     "Tool",
     "ToolCall",
+    "ToolText",
     "Turn",
     "Usage",
     "UsageError",
@@ -129,6 +156,8 @@ __all__ = [
     "mutants",
     "parse",
     "play_episode",
+    "reward_spec",
+    "rewards_of",
     "tool_schemas",
     "without_credentials",
 ]
