@@ -1,9 +1,11 @@
-"""A server on loopback that plays an OpenAI-compatible model API from a script.
+"""A server on loopback that plays an OpenAI-compatible model API from a script, and `play`.
 
 `model_server` is a real HTTP server in a thread: a client in the test or in a process started by it
 talks to ``model_server.url``. To try a command by hand against it::
 
     python tests/contract/conftest.py "status:429" "answer:return x"
+
+`play` lets an agent play the one region of a small paper, in real boxes.
 """
 
 from __future__ import annotations
@@ -20,8 +22,14 @@ from typing import Any
 
 import pytest
 
+from rcb_env.agent import Agent, ModelSettings, Task, make_agent
+from rcb_env.env import ResearchCodeEnv
+from rcb_env.episode import Budgets, Episode, play_episode
+from rcb_env.grading import Grader
+from rcb_env.papers import Dataset, load_dataset
+
 Behaviour = Callable[["Exchange"], None]
-_PATH = "/v1/chat/completions"
+_PATHS = ("/v1/chat/completions", "/v1/responses")
 
 
 class Exchange(http.server.BaseHTTPRequestHandler):
@@ -98,7 +106,7 @@ class ModelServer(http.server.ThreadingHTTPServer):
                     "at": time.monotonic(),
                 }
             )
-            if exchange.path != _PATH:
+            if exchange.path not in _PATHS:
                 return self.elsewhere
             return self._script.pop(0) if len(self._script) > 1 else self._script[0]
 
@@ -146,6 +154,33 @@ class ModelServer(http.server.ThreadingHTTPServer):
     def answer(cls, text: object = None, *, headers: Any = None, **fields: Any) -> Behaviour:
         body = cls.completion(text, **fields)
         return lambda exchange: exchange.send(200, body, headers)
+
+    @classmethod
+    def calls(cls, *calls: tuple[str, object], text: object = None, **fields: Any) -> Behaviour:
+        """Tool calls; arguments that are no text become JSON."""
+        made = [
+            {
+                "id": f"call_{number}",
+                "type": "function",
+                "function": {
+                    "name": name,
+                    "arguments": given if isinstance(given, str) else json.dumps(given),
+                },
+            }
+            for number, (name, given) in enumerate(calls)
+        ]
+        return cls.answer(text, **{"finish": "tool_calls", "tool_calls": made, **fields})
+
+    @staticmethod
+    def response(*output: Mapping[str, Any], **fields: Any) -> Behaviour:
+        """The body of a reply of the responses API, by its items."""
+        usage = {
+            "input_tokens": 100,
+            "output_tokens": 20,
+            "output_tokens_details": {"reasoning_tokens": 5},
+        }
+        body = {"id": "resp_1", "status": "completed", "output": output, "usage": usage, **fields}
+        return lambda exchange: exchange.send(200, body)
 
     @staticmethod
     def by(reply: Callable[[Any], str]) -> Behaviour:
@@ -231,6 +266,116 @@ def model_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
     finally:
         server.stop()
         thread.join()
+
+
+# --- playing ----------------------------------------------------------------------------------
+
+_SOURCE = '''"""Scaling."""
+
+
+def scale(x, factor):
+    """Multiply, then add one."""
+    # <paper2code name="scale">
+    return x * factor + 1
+    # </paper2code name="scale">
+'''
+_CASES = """
+from rcb_env.cases import case
+
+@case(seeds=2)
+def scales(tree, rng):
+    return tree.load("small").scale(float(rng.numpy.normal()), 2.5)
+"""
+_PAPER = """
+id: small
+title: Small
+authors: [Nobody]
+domain: none
+license: MIT
+dates: {v1: 2025-01-01}
+annotated: [src/small.py]
+image: cpu
+limits: {time_s: 10, memory_mb: 512}
+"""
+
+
+@pytest.fixture(scope="session")
+def small_papers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """One paper with one region."""
+    folder = tmp_path_factory.mktemp("papers") / "small"
+    for path, text in {
+        "paper.yaml": _PAPER,
+        "paper.md": "Multiply {x} by the factor and add one.\n",
+        "src/small.py": _SOURCE,
+        "tests/cases.py": _CASES,
+        "tests/checks.py": "",
+    }.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    return load_dataset(folder)
+
+
+@pytest.fixture(scope="session")
+def small_grader() -> Iterator[Grader]:
+    with Grader() as made:
+        yield made
+
+
+class Records:
+    """A trajectory in memory; everything in it must be JSON."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[str, dict[str, Any]]] = []
+
+    def record(self, kind: str, payload: Mapping[str, object]) -> None:
+        self.kept.append((kind, json.loads(json.dumps(payload))))
+
+    def of(self, kind: str) -> list[dict[str, Any]]:
+        return [payload for each, payload in self.kept if each == kind]
+
+    @property
+    def tools(self) -> list[str]:
+        return [step["action"]["tool"] for step in self.of("step")]
+
+
+@pytest.fixture
+def play(
+    small_papers: Dataset, small_grader: Grader, request: pytest.FixtureRequest
+) -> Callable[..., tuple[Episode, Records]]:
+    """Lets an agent play the one region of the small paper."""
+
+    def run(
+        agent: Agent | str,
+        *,
+        server: ModelServer | None = None,
+        budgets: Budgets | None = None,
+        seed: int = 0,
+        settings: Mapping[str, Any] | None = None,
+        task: Mapping[str, Any] | None = None,
+        **env: Any,
+    ) -> tuple[Episode, Records]:
+        model = None
+        if server is not None:
+            name = f"{request.node.name}-{id(server)}"  # nothing learnt from another test
+            chosen = {"name": name, "base_url": server.url, **(settings or {})}
+            model = ModelSettings(**chosen)
+        if isinstance(agent, str):
+            agent = make_agent(agent, model=model.name if model else None)
+        records = Records()
+        played = play_episode(
+            ResearchCodeEnv("small/scale", dataset=small_papers, grader=small_grader, **env),
+            agent,
+            Task(small_papers.challenge("small/scale"), seed=seed, model=model, **(task or {})),
+            records,
+            budgets=budgets,
+        )
+        assert Episode.from_dict(json.loads(json.dumps(played.to_dict()))) == played
+        return played, records
+
+    return run
+
+
+# --- by hand ----------------------------------------------------------------------------------
 
 
 def _scripted(words: Sequence[str]) -> list[Behaviour]:

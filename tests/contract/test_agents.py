@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,117 +14,14 @@ from rcb_agents import prompts
 from rcb_agents.client import OpenAIModel
 
 from rcb_env.actions import ToolCall
-from rcb_env.agent import Agent, ModelSettings, NoAnswer, Task, Turn, Usage, make_agent
-from rcb_env.env import ResearchCodeEnv
-from rcb_env.episode import Budgets, Episode, play_episode
+from rcb_env.agent import ModelSettings, NoAnswer, Task, Turn, Usage
+from rcb_env.episode import Budgets, Episode
 from rcb_env.errors import ModelError, ModelRefusedRequest, StoreError, UsageError
-from rcb_env.grading import Grader
-from rcb_env.papers import Dataset, load_dataset
 
 Server = Any  # its class lives in conftest.py, which cannot be imported from here
-SOURCE = '''"""Scaling."""
-
-
-def scale(x, factor):
-    """Multiply, then add one."""
-    # <paper2code name="scale">
-    return x * factor + 1
-    # </paper2code name="scale">
-'''
-CASES = """
-from rcb_env.cases import case
-
-@case(seeds=2)
-def scales(tree, rng):
-    return tree.load("small").scale(float(rng.numpy.normal()), 2.5)
-"""
-PAPER = """
-id: small
-title: Small
-authors: [Nobody]
-domain: none
-license: MIT
-dates: {v1: 2025-01-01}
-annotated: [src/small.py]
-image: cpu
-limits: {time_s: 10, memory_mb: 512}
-"""
+Play = Callable[..., tuple[Episode, Any]]  # the fixture is there, too
 RIGHT = "    return x * factor + 1\n"
 WRONG = "    return x * factor\n"
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    folder = tmp_path_factory.mktemp("papers") / "small"
-    for path, text in {
-        "paper.yaml": PAPER,
-        "paper.md": "Multiply {x} by the factor and add one.\n",
-        "src/small.py": SOURCE,
-        "tests/cases.py": CASES,
-        "tests/checks.py": "",
-    }.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
-    return load_dataset(folder)
-
-
-@pytest.fixture(scope="module")
-def grader() -> Iterator[Grader]:
-    with Grader() as made:
-        yield made
-
-
-class Records:
-    """A trajectory in memory; everything in it must be JSON."""
-
-    def __init__(self) -> None:
-        self.kept: list[tuple[str, dict[str, Any]]] = []
-
-    def record(self, kind: str, payload: Mapping[str, object]) -> None:
-        self.kept.append((kind, json.loads(json.dumps(payload))))
-
-    def of(self, kind: str) -> list[dict[str, Any]]:
-        return [payload for each, payload in self.kept if each == kind]
-
-    @property
-    def tools(self) -> list[str]:
-        return [step["action"]["tool"] for step in self.of("step")]
-
-
-Play = Callable[..., tuple[Episode, Records]]
-
-
-@pytest.fixture
-def play(dataset: Dataset, grader: Grader, request: pytest.FixtureRequest) -> Play:
-    def run(
-        agent: Agent | str,
-        *,
-        server: Server = None,
-        budgets: Budgets | None = None,
-        seed: int = 0,
-        settings: Mapping[str, Any] | None = None,
-        task: Mapping[str, Any] | None = None,
-        **env: Any,
-    ) -> tuple[Episode, Records]:
-        model = None
-        if server is not None:
-            name = f"{request.node.name}-{id(server)}"  # nothing learnt from another test
-            chosen = {"name": name, "base_url": server.url, **(settings or {})}
-            model = ModelSettings(**chosen)
-        if isinstance(agent, str):
-            agent = make_agent(agent, model=model.name if model else None)
-        records = Records()
-        played = play_episode(
-            ResearchCodeEnv("small/scale", dataset=dataset, grader=grader, **env),
-            agent,
-            Task(dataset.challenge("small/scale"), seed=seed, model=model, **(task or {})),
-            records,
-            budgets=budgets,
-        )
-        assert Episode.from_dict(json.loads(json.dumps(played.to_dict()))) == played
-        return played, records
-
-    return run
 
 
 def fenced(code: str) -> str:
