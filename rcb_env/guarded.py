@@ -29,7 +29,7 @@ from platformdirs import user_cache_dir
 
 from rcb_env.canaries import Canary, Fault, Search, hidden_modules
 from rcb_env.errors import BoxDied
-from rcb_env.isolated import ended_its_box, how_it_ended, is_error, limits, messages
+from rcb_env.isolated import ended_its_box, how_it_ended, limits, messages, read_error
 from rcb_env.papers import SUITE, Challenge, Paper
 from rcb_env.runner import wire
 from rcb_env.sandbox.box import RunResult
@@ -207,7 +207,7 @@ def _report(data: bytes, *, trusted: bool = False) -> _Report:
             continue
         doubled = doubled or test in outcomes
         outcomes[test] = outcome
-        errors[test] = error if isinstance(error, dict) and is_error(error) else None
+        errors[test] = read_error(error)
     return _Report(outcomes, errors, doubled, done, imports)
 
 
