@@ -27,6 +27,7 @@ from rcb_env.cli import (
     pull,
     results,
     run,
+    serve,
 )
 from rcb_env.errors import RcbError
 
@@ -41,6 +42,7 @@ for _command in (
     browse.list_,
     browse.show,
     run.run,
+    serve.serve,
     grade.grade,
     results.report,
     compare.compare,

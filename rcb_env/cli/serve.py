@@ -1,0 +1,151 @@
+"""`rcb serve`: an episode for an agent that lives elsewhere."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rcb_env.cli import options
+
+_ADDRESS = re.compile(r"^(?:\[?(?P<host>[^\]]+?)\]?:)?(?P<port>\d{1,5})$")
+_NAME = re.compile(r"^[\w.-]+$")
+
+
+@click.command()
+@click.argument("challenge")
+@click.option("--mcp", is_flag=True, help="Over the Model Context Protocol, by stdin and stdout.")
+@click.option(
+    "--http", metavar="[HOST:]PORT", help="Over HTTP instead, at /mcp; port 0 takes a free one."
+)
+@click.option("--client", metavar="NAME", help="What reports call the agent that plays.")
+@options.selection
+@click.option(
+    "--samples",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Episodes for each challenge of the run; this command plays one.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of everything random.")
+@click.option(
+    "--paper",
+    type=click.Choice(("full", "none")),
+    default="full",
+    show_default=True,
+    help="Whether the paper can be read.",
+)
+@click.option(
+    "--feedback",
+    type=click.Choice(("outcome", "counts", "names", "messages", "full")),
+    default="messages",
+    show_default=True,
+    help="What run_tests tells.",
+)
+@click.option("--max-steps", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option("--max-test-runs", type=click.IntRange(min=0), default=10, show_default=True)
+@click.option(
+    "--budget-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Longest the episode may take.",
+)
+@options.sandbox
+@click.option(
+    "--out",
+    metavar="DIR",
+    help="The run directory; one that is there already is gone on with.  [default: runs/<time>-mcp]",
+)
+@options.quiet
+@click.pass_context
+def serve(context: click.Context, /, **given: Any) -> None:
+    """Let an outside agent play CHALLENGE: the episode's actions are the tools of an MCP server.
+
+    The episode ends with submit, with a spent budget, or when the client leaves, and stands in the run directory like
+    any other. With --papers or --challenges the run plans those too: serve them one after the other into the same
+    --out; what is not played counts as missing. What the client's model costs is not known here.
+    """
+    from rcb_env.cli.results import print_tables
+    from rcb_env.cli.run import prepare_sandbox, take_from_record
+    from rcb_env.errors import UsageError
+    from rcb_env.experiment import over_mcp
+    from rcb_env.experiment.plan import default_folder, open_run
+    from rcb_env.experiment.serving import Session
+    from rcb_env.report.summary import summarize
+
+    challenge = given["challenge"]
+    if not given["mcp"]:
+        raise UsageError("over which protocol? Add --mcp")
+    address = _address(given["http"]) if given["http"] is not None else None
+    if given["client"] is not None and not _NAME.match(given["client"]):
+        raise UsageError(f"--client {given['client']!r}: write letters, digits, . _ and - only")
+    over_mcp.require()
+    folder = Path(given["out"]) if given["out"] else default_folder("mcp")
+    going_on = (folder / "run.json").exists()
+    if going_on:
+        take_from_record(given, folder, context)
+    config = _config(given, going_on)
+    chosen, why = prepare_sandbox(config.sandbox, [_image(config, challenge)])
+    with open_run(replace(config, sandbox=chosen), folder, resume=going_on) as store:
+        session = Session(replace(config, sandbox=chosen), store, challenge)
+        click.echo(f"run: {store.folder}; sandbox: {chosen} ({why})", err=True)
+
+        def listen() -> None:
+            if address is None:
+                over_mcp.serve_stdio(session)
+            else:
+                over_mcp.serve_http(
+                    session, *address, lambda url: click.echo(f"serving {url}", err=True)
+                )
+
+        over_mcp.play_while_served(session, listen)
+        if not given["quiet"]:
+            print_tables([summarize(store)], brief=True, to_stderr=True)
+
+
+def _address(text: str) -> tuple[str, int]:
+    from rcb_env.errors import UsageError
+
+    found = _ADDRESS.match(text)
+    if found is None or int(found["port"]) > 65_535:
+        raise UsageError(f"--http {text!r} is no address; write 8000 or 127.0.0.1:8000")
+    return found["host"] or "127.0.0.1", int(found["port"])
+
+
+def _config(given: dict[str, Any], going_on: bool) -> Any:
+    from rcb_env.episode import Budgets
+    from rcb_env.experiment import RunConfig
+    from rcb_env.experiment.serving import VISITOR
+
+    client = given["client"]
+    if client is None and going_on:  # who played before plays on
+        client = str(given.get("agent") or "").rpartition("client=")[2]
+    challenges = tuple(given["challenges"])
+    if not (challenges or given["papers"]):
+        challenges = (given["challenge"],)
+    return RunConfig(
+        agent=f"{VISITOR}:client={client}" if client else VISITOR,
+        dataset=given["dataset"],
+        papers=tuple(given["papers"]),
+        challenges=challenges,
+        samples=given["samples"],
+        seed=given["seed"],
+        paper=given["paper"],
+        feedback=given["feedback"],
+        max_steps=given["max_steps"],
+        max_test_runs=given["max_test_runs"],
+        budgets=Budgets(wall_s=given["budget_seconds"]),
+        sandbox=given["sandbox"],
+    )
+
+
+def _image(config: Any, challenge: str) -> str:
+    from rcb_env.errors import unknown
+    from rcb_env.experiment.plan import planned
+
+    images = {c.id: c.paper.image for c, _ in planned(config)[1]}
+    if challenge not in images:
+        raise unknown("planned challenge", challenge, images, where="rcb list challenges")
+    return images[challenge]
