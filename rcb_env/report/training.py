@@ -15,7 +15,7 @@ Guarantees: the order of the run, one pass, memory that does not grow with it (o
 places are held). `read_rows` gives back equal rows from both kinds of file; the rows of "rl" have every
 finished episode, so scores from them are the run's, and `rcb grade` takes such a file as it is. An
 "infra_error" says nothing about a model: its mask is 0 throughout.
-Not covered: what a model wrote beside its tool calls; tokens and chat templates.
+Not covered: the prompts of agents that make the calls for their model; tokens and chat templates.
 """
 
 from __future__ import annotations
@@ -186,13 +186,20 @@ class _Run:
     ) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
         start: dict[str, Any] | None = None
         found: list[dict[str, Any]] = []
+        reply: Mapping[str, Any] = {}
         for record in JsonLines(self._store.folder / line["trajectory"]).read():
             if record.get("kind") == "start" and "text" in record:
                 start = record
                 if not steps:
                     break
+            elif record.get("kind") == "model_call":
+                reply = record.get("reply") or {}
             elif record.get("kind") == "step":
-                found.append(record)
+                # Where a model calls tools itself, its words stand beside the first call; where an
+                # agent makes the calls, they belong to another conversation.
+                own = bool(reply.get("tool_calls")) or not _called(record["action"])
+                found.append({**record, "said": reply.get("text") or "" if own else ""})
+                reply = {}
         # An older run, or one that only graded, has nothing that a conversation could begin with.
         return start, found if start else []
 
@@ -202,7 +209,7 @@ class _Run:
         tests_left = self._max_test_runs
         for number, (step, reward) in enumerate(zip(steps, rewards, strict=True)):
             action = step["action"]
-            called = isinstance(action, Mapping) and isinstance(action.get("tool"), str)
+            called = _called(action)
             tests_left -= called and action["tool"] == "run_tests" and not step["error"]
             budget = {
                 "steps_left": self._max_steps - number - 1,
@@ -216,12 +223,19 @@ class _Run:
                     "arguments": arguments if isinstance(arguments, Mapping) else {},
                 }
                 id = f"call_{number}"
-                yield assistant(call, id=id, content=""), reward
+                yield assistant(call, id=id, content=_clean(step["said"])), reward
                 yield {"role": "tool", "tool_call_id": id, "content": told}, 0.0
             else:
-                written = action if isinstance(action, str) else json.dumps(action)
+                written = step["said"] or (action if isinstance(action, str) else "")
                 yield {"role": "assistant", "content": _clean(written)}, reward
                 yield {"role": "user", "content": told}, 0.0
+
+
+def _called(action: object) -> bool:
+    """Whether an action names a tool, be it one that exists or not."""
+    return (
+        isinstance(action, Mapping) and isinstance(action.get("tool"), str) and action["tool"] != ""
+    )
 
 
 # --- pairs ------------------------------------------------------------------------------------

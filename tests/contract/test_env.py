@@ -137,6 +137,19 @@ def test_the_checker_of_gymnasium_finds_nothing(root: Path, seed: int) -> None:
         env.close()
 
 
+def test_the_checker_of_gymnasium_finds_nothing_in_any_bundled_challenge(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for challenge in load_dataset().challenges:
+            env = gymnasium.make("rcb/Challenge-v0", challenge=challenge.id)
+            env.action_space.seed(0)
+            check_env(env)
+            env.close()
+    capsys.readouterr()
+
+
 def test_the_environment_is_made_by_id_after_importing_the_package_in_either_order() -> None:
     make = "gymnasium.make('rcb/Challenge-v0', challenge='DyT/forward').close()"
     for script in (

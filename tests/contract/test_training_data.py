@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from rcb_env.errors import UsageError
 from rcb_env.experiment import RunConfig, grade_completions, open_run, run_experiment
 from rcb_env.papers import load_dataset
 from rcb_env.report.summary import summarize
-from rcb_env.report.training import FORMS, export, outcomes, read_rows
+from rcb_env.report.training import FORMS, export, outcomes, read_rows, rows_of
 from rcb_env.rewards import RewardSpec, reward_spec, rewards_of
 from rcb_env.scoring import score
 from rcb_env.store import JsonLines, RunStore
@@ -175,6 +176,37 @@ def test_shaping_adds_nothing_to_an_episode_without_discount(run: Path) -> None:
             for spec in (RewardSpec(), RewardSpec(shaping=3.0))
         )
         assert shaped == pytest.approx(plain)
+
+
+def test_words_beside_a_call_are_exported_and_a_reply_without_a_call_is_no_call(
+    run: Path, tmp_path: Path
+) -> None:
+    """Of a model that calls the tools itself; here its replies are put into a stored trajectory."""
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    line = next(RunStore.open(folder).latest())
+    path = folder / line["trajectory"]
+    start, *_ = (record for record in JsonLines(path).read() if record["kind"] == "start")
+    step = {"kind": "step", "text": "t", "error": False, "tests": None, "tokens": 3}
+    call = {"id": "x", "name": "list_files", "arguments": "{}"}
+    look = {"tool": "list_files", "arguments": {}}
+    records = [
+        start,
+        {"kind": "model_call", "reply": {"text": "I look.", "tool_calls": [call, call]}},
+        {**step, "action": look},
+        {**step, "action": look},
+        {"kind": "model_call", "reply": {"text": "Done, I think.", "tool_calls": []}},
+        {**step, "action": {"tool": "", "arguments": {}}, "error": True},
+        {"kind": "model_call", "reply": {"text": "```python\n1\n```", "tool_calls": []}},
+        {**step, "action": {"tool": "submit", "arguments": {}}},
+    ]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    row = next(rows_of([RunStore.open(folder)], "rl"))
+    said = [message for message in row["messages"] if message["role"] == "assistant"]
+    assert [message["content"] for message in said] == ["I look.", "", "Done, I think.", ""]
+    assert ["tool_calls" in message for message in said] == [True, True, False, True]
+    roles = [message["role"] for message in row["messages"][2:]]
+    assert roles == ["assistant", "tool"] * 2 + ["assistant", "user", "assistant", "tool"]
 
 
 def _episodes(store: RunStore) -> list[dict[str, Any]]:
