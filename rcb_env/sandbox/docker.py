@@ -248,6 +248,9 @@ def remove_containers(*, of_everybody: bool) -> list[str]:
     return [str(container.id) for container in found]
 
 
+_not_removed: set[str] = set()  # containers that are done, but the engine did not answer
+
+
 @cache
 def _clients() -> dict[int, docker.DockerClient]:
     return {}
@@ -255,6 +258,8 @@ def _clients() -> dict[int, docker.DockerClient]:
 
 @atexit.register
 def _close_client() -> None:
+    for container in list(_not_removed):
+        _remove_one(container)
     if client := _clients().pop(os.getpid(), None):
         client.close()
 
@@ -325,8 +330,14 @@ def _containers() -> list[Any]:
 
 
 def _remove_one(container: str) -> None:
-    with contextlib.suppress(*ENGINE_ERRORS, SandboxUnavailable):
+    try:
         engine().api.remove_container(container, v=True, force=True)
+    except docker.errors.NotFound:
+        pass
+    except (*ENGINE_ERRORS, SandboxUnavailable):
+        _not_removed.add(container)
+    else:
+        _not_removed.discard(container)
 
 
 def reason(error: BaseException) -> str:
