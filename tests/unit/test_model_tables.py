@@ -1,0 +1,171 @@
+"""Providers by name, and what is known of models."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from rcb_agents.providers import PROVIDERS, Provider, resolve
+from rcb_agents.registry import load_registry
+
+from rcb_env.agent import ModelSettings, Usage
+from rcb_env.errors import UsageError
+
+LEADERBOARD = Path(__file__).parents[3] / "shared" / "data" / "official_models.csv"
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    for provider in PROVIDERS.values():
+        if provider.key_variable:
+            monkeypatch.setenv(provider.key_variable, f"key of {provider.key_variable}")
+
+
+# --- providers --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "host", "model", "key"),
+    [
+        ("gpt-4o", "api.openai.com", "gpt-4o", "OPENAI_API_KEY"),
+        ("openai/gpt-4o", "api.openai.com", "gpt-4o", "OPENAI_API_KEY"),
+        (
+            *("google/gemini-2.0-flash", "generativelanguage.googleapis.com"),
+            *("gemini-2.0-flash", "GEMINI_API_KEY"),
+        ),
+        ("xai/grok-3", "api.x.ai", "grok-3", "XAI_API_KEY"),
+        ("deepseek/deepseek-chat", "api.deepseek.com", "deepseek-chat", "DEEPSEEK_API_KEY"),
+        ("openrouter/qwen/qwen-turbo", "openrouter.ai", "qwen/qwen-turbo", "OPENROUTER_API_KEY"),
+        ("anthropic/claude-x", "api.anthropic.com", "claude-x", "ANTHROPIC_API_KEY"),
+        ("my-org/qwen-7b", "api.openai.com", "my-org/qwen-7b", "OPENAI_API_KEY"),
+    ],
+)
+def test_a_provider_in_the_name_says_where_to_and_with_which_key(
+    name: str, host: str, model: str, key: str
+) -> None:
+    found = resolve(ModelSettings(name))
+    assert (found.host, found.model, found.key) == (host, model, f"key of {key}")
+    assert "key of" not in repr(found)
+
+
+def test_a_local_model_needs_no_key() -> None:
+    found = resolve(ModelSettings("local/qwen/qwen-7b"))
+    assert (found.base_url, found.model, found.key) == (
+        *("http://127.0.0.1:8000/v1", "qwen/qwen-7b", ""),
+    )
+
+
+@pytest.mark.parametrize("by", ["setting", "variable"])
+def test_an_address_takes_the_name_as_it_stands(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers have names of their own that begin like a provider's: google/gemma, openai/gpt-oss."""
+    url = "http://127.0.0.1:9/v1"
+    if by == "variable":
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+    given = url if by == "setting" else None
+    assert resolve(ModelSettings("google/gemma-2", base_url=given)).model == "google/gemma-2"
+    assert resolve(ModelSettings("google/gemma-2", base_url=given)).base_url == url
+    assert resolve(ModelSettings("local/x", base_url=given)).model == "x"
+
+
+def test_a_providers_address_gets_the_providers_key_and_no_other() -> None:
+    found = resolve(ModelSettings("m", base_url="https://api.x.ai/v1/chat/completions"))
+    assert (found.base_url, found.key) == ("https://api.x.ai/v1", "key of XAI_API_KEY")
+
+
+def test_a_missing_key_is_named_with_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEEPSEEK_API_KEY", " ")
+    with pytest.raises(UsageError, match=r"DEEPSEEK_API_KEY is not set.*api\.deepseek\.com"):
+        resolve(ModelSettings("deepseek/deepseek-chat"))
+
+
+def test_a_provider_without_a_model_is_refused() -> None:
+    with pytest.raises(UsageError, match="no name after"):
+        resolve(ModelSettings("openai/"))
+
+
+# --- models -----------------------------------------------------------------------------------
+
+
+def test_the_models_of_the_leaderboard_are_known() -> None:
+    known = load_registry().models
+    assert len(known) >= 32
+    if not LEADERBOARD.exists():
+        pytest.skip("the published table is not here")
+    with LEADERBOARD.open() as file:
+        for row in csv.DictReader(file):
+            facts = known[row["api_name"]]
+            assert facts.input_usd_per_mtok == float(row["input_usd_per_mtok"])
+            assert facts.output_usd_per_mtok == float(row["output_usd_per_mtok"])
+            assert facts.context_tokens is not None
+            assert facts.context_tokens >= 32_768
+            assert facts.knowledge_cutoff is not None
+            numbers = [int(part) for part in facts.knowledge_cutoff.split("-")]
+            assert numbers == [int(part) for part in row["knowledge_cutoff"].split("-")]
+
+
+def test_what_is_unknown_is_none_and_not_zero() -> None:
+    facts = load_registry().facts_of(ModelSettings("my-org/qwen-7b"))
+    assert (facts.price, facts.context_tokens, facts.knowledge_cutoff) == (None, None, None)
+    half = load_registry().facts_of(ModelSettings("my-org/qwen-7b", input_usd_per_mtok=1.0))
+    assert half.price is None
+    total = Usage(cost_usd=1.0) + Usage(cost_usd=None)
+    assert total.cost_usd is None
+
+
+def test_settings_go_before_the_table_and_a_providers_name_may_be_in_front() -> None:
+    table = load_registry()
+    facts = table.facts_of(ModelSettings("openai/gpt-4o-mini", output_usd_per_mtok=9.0))
+    assert facts.price is not None
+    assert (facts.price.input, facts.price.output) == (0.15, 9.0)
+    assert table.facts_of(ModelSettings("gpt-4o-mini", context_tokens=5)).context_tokens == 5
+
+
+def test_a_file_of_ones_own_adds_and_goes_first(tmp_path: Path) -> None:
+    (tmp_path / "models.yaml").write_text(
+        """
+models:
+  my-org/qwen-7b: {input_usd_per_mtok: 0, output_usd_per_mtok: 0, context_tokens: 32768}
+  gpt-4o-mini: {knowledge_cutoff: 2023-10-01}
+providers:
+  lab: {base_url: "http://127.0.0.1:9/v1"}
+"""
+    )
+    table = load_registry(str(tmp_path / "models.yaml"))
+    own = table.facts_of(ModelSettings("my-org/qwen-7b"))
+    assert own.price is not None
+    assert own.price.of(10, 10) == 0.0
+    other = table.facts_of(ModelSettings("gpt-4o-mini"))
+    assert (other.knowledge_cutoff, other.input_usd_per_mtok) == ("2023-10-01", 0.15)
+    assert table.providers == {"lab": Provider("http://127.0.0.1:9/v1", None)}
+    assert resolve(ModelSettings("lab/x"), table.providers).model == "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("models: [", ":1: "),
+        ("- a", "the file: input should be"),
+        ("model: {}", "model: there is no such key; there are models, providers"),
+        ("models: {m: {price: 3}}", "models.m.price: there is no such key; there are input_usd"),
+        ("models: {m: {context_tokens: 0}}", "models.m.context_tokens: input should be greater"),
+        ("models: {m: {input_usd_per_mtok: -1}}", "models.m.input_usd_per_mtok: "),
+        ("models: {m: {knowledge_cutoff: soon}}", "write it as YYYY-MM or YYYY-MM-DD"),
+        ("models: {m: {knowledge_cutoff: 2024-13}}", "write it as YYYY-MM or YYYY-MM-DD"),
+        ("providers: {p: {base_url: here}}", "providers.p.base_url: "),
+    ],
+)
+def test_a_wrong_file_is_named_with_the_place(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        load_registry(str(path))
+    assert str(path) in str(caught.value)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="No such file"):
+        load_registry(str(tmp_path / "none.yaml"))
