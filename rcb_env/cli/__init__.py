@@ -9,6 +9,7 @@ images.py    rcb images
 run.py       rcb run
 grade.py     rcb grade
 results.py   rcb report, rcb trajectory
+export.py    rcb export
 progress.py  live progress
 
 Every module imports click and nothing heavy at its top; a command imports what it needs when it is called, so that
