@@ -27,6 +27,7 @@ def play_arms(given: Mapping[str, Any], folder: Path | None, *, resume: bool) ->
     from rcb_env.experiment import Interrupted, default_folder, run_experiment
     from rcb_env.experiment.arms import arm_configs, open_arms, split_arms
     from rcb_env.experiment.plan import planned
+    from rcb_env.experiment.spending import RunBudgetSpent
     from rcb_env.store import arms_of
 
     agents = split_arms(given["arms"]) if given["arms"] else list(arms_of(folder or "").values())
@@ -43,6 +44,8 @@ def play_arms(given: Mapping[str, Any], folder: Path | None, *, resume: bool) ->
             try:
                 with show_progress(config.agent, f"sandbox: {sandbox} ({why})") as tell:
                     run_experiment(config, store, progress=tell)
+            except RunBudgetSpent as error:  # of this arm; the others have their own
+                click.echo(str(error), err=True)
             except Interrupted:
                 click.echo(f"all arms go on with: rcb run --resume {folder}", err=True)
                 raise

@@ -49,7 +49,9 @@ def render(records: Iterable[Mapping[str, Any]], *, max_chars: int | None = None
         facts, blocks = _sorted_out(_for_people(kind, fields))
         parts.append(f"## {number}. {_inline(_title(kind, fields))}\n\n")
         if facts:
-            parts.append(", ".join(facts) + "\n\n")
+            line = ", ".join(facts).lstrip()
+            # A name may look like Markdown that begins a block or a heading.
+            parts.append(f"{'' if line[:1].isalnum() else chr(92)}{line}\n\n")
         parts += [f"**{name}**\n\n{_fence(text, max_chars)}\n\n" for name, text in blocks]
     return "".join(parts) if parts else "(empty trajectory)\n"
 
