@@ -269,6 +269,7 @@ def engine() -> docker.DockerClient:
     clients = _clients()
     if os.getpid() not in clients:
         try:
+            _knock()
             client = docker.from_env(timeout=_ENGINE_TIMEOUT_S)
             client.ping()
         except ENGINE_ERRORS as error:
@@ -278,6 +279,15 @@ def engine() -> docker.DockerClient:
         clients.clear()
         clients[os.getpid()] = client
     return clients[os.getpid()]
+
+
+def _knock() -> None:
+    """Raise OSError where nobody listens on the engine's local socket (the client would leave its own open)."""
+    address = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+    if address.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(_ENGINE_TIMEOUT_S)
+            probe.connect(address.removeprefix("unix://"))
 
 
 def _await_engine() -> None:
