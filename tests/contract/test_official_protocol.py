@@ -1,0 +1,55 @@
+"""`rcb run --protocol official --extractor official`, through a model API and back from run.json."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from rcb_env.papers import load_dataset
+from rcb_env.store import RunStore
+
+Server = Any  # its class lives in conftest.py, which cannot be imported from here
+CHALLENGE = "DyT/forward"
+
+
+def _run(server: Server, folder: Path, *options: str) -> dict[str, Any]:
+    command = ["run", "--agent", "single-shot", "--model", "m", "--base-url", server.url]
+    more = ["--challenges", CHALLENGE, "--sandbox", "bubblewrap", "--out", "run", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "rcb_env.cli", *command, *more, *options],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_model_gets_the_prompt_and_its_reply_is_read_by_the_rule(
+    model_server: Server, tmp_path: Path
+) -> None:
+    """A fence spelled otherwise is read by our rule and is an empty answer by the public one."""
+    reference = load_dataset().challenge(CHALLENGE).reference
+    model_server.plays(f"```py\n{reference}```")
+    for name, options, passed in (
+        ("own", (), 1),
+        ("official", ("--protocol", "official", "--extractor", "official"), 0),
+    ):
+        (tmp_path / name).mkdir()
+        run = _run(model_server, tmp_path / name, *options)
+        assert run["states"]["passed"] == passed
+        assert run["states"]["invalid"] == 0
+        record = RunStore.open(tmp_path / name / "run").record["config"]
+        assert (record.get("protocol"), record.get("extractor")) == (
+            ("official", "official") if options else (None, None)
+        )
+    prompts = [request["body"]["messages"][-1]["content"] for request in model_server.requests]
+    assert "Complete this code:" not in prompts[0]
+    assert "Complete this code:" in prompts[1]
+    assert load_dataset().challenge(CHALLENGE).paper.text in prompts[1]
