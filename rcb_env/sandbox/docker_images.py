@@ -91,7 +91,12 @@ def build(
         tell(f"building {name}")
         try:
             client.images.build(
-                path=str(context), tag=name, buildargs={"BASE": base}, rm=True, forcerm=True
+                path=str(context),
+                tag=name,
+                buildargs={"BASE": base},
+                network_mode="none",
+                rm=True,
+                forcerm=True,
             )
         except docker.errors.BuildError as error:
             raise SandboxUnavailable(f"the image {name} cannot be built: {error.msg}") from None
