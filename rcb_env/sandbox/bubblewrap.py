@@ -212,9 +212,22 @@ class BubblewrapChannel:
             return self._process.wait(2.0) in (-signal.SIGKILL, 128 + signal.SIGKILL)
         return False
 
+    def children(self) -> list[int]:
+        """The first process of the box, as the host numbers it; none when it has ended."""
+        if self._process.poll() is not None:
+            return []  # its number may be another process's by now
+        pid = self._process.pid
+        with contextlib.suppress(OSError):
+            return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+        return []
+
     def close(self) -> None:
         """See `Channel.close`."""
         with self._closing:
+            # bwrap has given up the right to end its child, so the kernel does not do it in its name.
+            for child in self.children():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
             self._process.kill()
             self._process.wait()
             self._in = self._out = -1

@@ -77,8 +77,8 @@ def challenge(tmp_path_factory: pytest.TempPathFactory) -> Challenge:
 
 
 @pytest.fixture(scope="module")
-def grader() -> Iterator[Grader]:
-    with Grader(workers=2) as made:
+def grader(maker_name: str) -> Iterator[Grader]:
+    with Grader(maker_name, workers=2) as made:
         yield made
 
 

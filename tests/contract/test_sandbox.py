@@ -7,6 +7,8 @@ containers are ended at once but removed only when the next `Docker` is made.
 from __future__ import annotations
 
 import io
+import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -77,6 +79,12 @@ def answer(run: RunResult) -> Any:
     header, (output,) = wire.unpack(stream.read)
     assert header["error"] is None, header["error"]
     return cases.decode(output)
+
+
+def own_memory(field: str) -> int:
+    """Bytes, from this process's status."""
+    rows = (line.split() for line in Path("/proc/self/status").read_text().splitlines())
+    return next(int(row[1]) * 1024 for row in rows if row[0] == field + ":")
 
 
 def error(run: RunResult) -> str:
@@ -205,12 +213,15 @@ def test_a_run_past_its_wall_time_is_ended_with_all_its_children(box: Box) -> No
         while True:
             pass
     """
-    started = time.monotonic()
-    run = execute(box, body, Limits(wall_s=1.0))
-    assert run.ended == "timeout"
-    assert run.stdout == "so far\n"
-    assert time.monotonic() - started < 6.0
-    assert answer(execute(box, "return len([p for p in os.listdir('/proc') if p.isdigit()])")) <= 5
+    for _ in range(2):  # a second try does not pile up on the first
+        started = time.monotonic()
+        run = execute(box, body, Limits(wall_s=1.0))
+        assert run.ended == "timeout"
+        assert run.stdout == "so far\n"
+        assert time.monotonic() - started < 6.0
+        look = execute(box, "return len([p for p in os.listdir('/proc') if p.isdigit()])")
+        assert answer(look) <= 5
+        assert look.wall_s < 1.0
 
 
 def test_a_run_stuck_in_c_code_with_all_signals_blocked_is_ended(box: Box) -> None:
@@ -232,6 +243,36 @@ def test_a_background_process_does_not_hold_up_the_answer(box: Box) -> None:
     assert time.monotonic() - started < 5.0
 
 
+def test_a_background_process_does_not_hold_up_a_timeout(box: Box) -> None:
+    """Case C036: the same when the test itself hangs; neither is there afterwards."""
+    body = """
+        subprocess.Popen(["sleep", "600"])
+        time.sleep(600)
+    """
+    started = time.monotonic()
+    assert execute(box, body, Limits(wall_s=1.0)).ended == "timeout"
+    assert time.monotonic() - started < 6.0
+    look = "return [p for p in os.listdir('/proc') if p.isdigit() and 'sleep' in open(f'/proc/{p}/cmdline').read()]"
+    assert answer(execute(box, look)) == []
+
+
+def test_the_clients_own_time_out_decides_nothing(
+    docker_only: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Case C030: a test that is silent for longer than the engine's client waits for an answer passes."""
+    from rcb_env.sandbox import docker
+
+    monkeypatch.setattr(docker, "_ENGINE_TIMEOUT_S", 1)
+    with monkeypatch.context() as own:
+        own.setattr(docker, "_clients", lambda clients={}: clients)
+        quiet = new_box(docker_only)
+        try:
+            assert answer(execute(quiet, "time.sleep(3)\nreturn 'passed'")) == "passed"
+        finally:
+            quiet.close()
+            docker.engine().close()
+
+
 def test_a_flood_of_output_is_drained_and_its_head_and_tail_kept(box: Box) -> None:
     """Case C023: 300 MB on stdout and on stderr change nothing but the text that is kept."""
     body = """
@@ -242,7 +283,10 @@ def test_a_flood_of_output_is_drained_and_its_head_and_tail_kept(box: Box) -> No
             stream.write(" last")
         return 7
     """
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    before = own_memory("VmRSS")
     run = execute(box, body, Limits(wall_s=60.0))
+    assert own_memory("VmHWM") - before < 64 * MIB
     assert answer(run) == 7
     for text in (run.stdout, run.stderr):
         assert text.startswith("first ")
@@ -266,6 +310,65 @@ def test_too_much_memory_in_many_processes_ends_the_run(box: Box) -> None:
         return "all lived"
     """
     assert execute(box, body).ended == "memory"
+
+
+@pytest.fixture
+def small_container(docker_only: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
+    """One that the kernel gives less memory than the runner would."""
+    monkeypatch.setattr("rcb_env.sandbox.docker._MEMORY_BYTES", 200 * MIB)
+    small = new_box(docker_only)
+    yield small
+    small.close()
+
+
+def test_a_child_that_the_kernel_ends_for_memory_ends_the_run(small_container: Box) -> None:
+    """Case C025: the parent swallows it and answers as if nothing had happened; that is no pass."""
+    body = """
+        code = "x = bytearray(1_000_000_000)"
+        child = subprocess.run([sys.executable, "-c", code])
+        return child.returncode
+    """
+    run = execute(small_container, body, Limits(wall_s=20.0, memory_bytes=3000 * MIB))
+    assert run.ended == "memory"
+    assert answer(execute(small_container, "return 'works still'")) == "works still"
+
+
+def test_a_run_that_is_killed_for_another_reason_is_not_called_out_of_memory(box: Box) -> None:
+    """Case C025: exit code 137 alone says nothing."""
+    run = execute(box, "subprocess.run(['sh', '-c', 'kill -9 $$'])\nreturn 'passed'")
+    assert answer(run) == "passed"
+    assert execute(box, "time.sleep(60)", Limits(wall_s=0.5)).ended == "timeout"
+
+
+def test_a_container_whose_first_process_the_kernel_ends_is_out_of_memory(
+    small_container: Box,
+) -> None:
+    """Case C025: here the runner itself takes the memory."""
+    files = {f"{number}.bin": bytes(10 * MIB) for number in range(30)}
+    with pytest.raises(BoxDied) as death:
+        execute(small_container, "return 1", files=files)
+    assert death.value.out_of_memory
+    assert not death.value.from_outside
+
+
+def test_a_box_that_is_killed_from_outside_says_so(maker_name: str) -> None:
+    mortal = new_box(maker_name)
+    channel: Any = mortal._channel
+    threading.Timer(0.5, lambda: kill_from_outside(channel)).start()
+    with pytest.raises(BoxDied) as death:
+        execute(mortal, "time.sleep(20)")
+    assert death.value.during_run
+    assert death.value.from_outside
+    assert not death.value.out_of_memory
+
+
+def kill_from_outside(channel: Any) -> None:
+    if hasattr(channel, "_container"):
+        from rcb_env.sandbox.docker import engine
+
+        engine().api.kill(channel._container)
+    else:
+        os.kill(channel.children()[0], signal.SIGKILL)
 
 
 def test_a_fork_bomb_ends_with_its_run(box: Box) -> None:
