@@ -25,6 +25,8 @@ import pytest
 from rcb_env.sandbox.docker import LABEL
 from rcb_env.store import JsonLines
 
+pytestmark = pytest.mark.alone
+
 REGIONS = ("double", "triple", "quadruple", "quintuple", "sextuple")
 SAMPLES = 20
 PLANNED = len(REGIONS) * SAMPLES
