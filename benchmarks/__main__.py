@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from benchmarks import actions, folders, grading, measure, steps
+from benchmarks import actions, folders, grading, measure, steps, waiting
 from rcb_env.errors import RcbError, SandboxUnavailable
 from rcb_env.sandbox import MAKERS, make
 
-NAMES = ("grading", "actions", "folders", "steps")
+NAMES = ("grading", "actions", "folders", "steps", "waiting")
 
 
 @click.command()
@@ -51,8 +51,10 @@ def main(
         elif name == "folders":
             wanted = [paper for paper in papers.split(",") if paper]
             result = folders.run(public, wanted, quick=quick)
-        else:
+        elif name == "steps":
             result = steps.run(quick=quick)
+        else:
+            result = waiting.run(quick=quick)
         results.append(result)
         for table in result.tables():
             console.print(table)

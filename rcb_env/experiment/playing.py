@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from rcb_env.agent import Task, make_agent
@@ -13,6 +15,7 @@ from rcb_env.experiment import crew
 from rcb_env.experiment.plan import Job, RunConfig, jobs, planned
 from rcb_env.experiment.spending import RunBudgetSpent, RunMeter
 from rcb_env.grading import Grader
+from rcb_env.papers import Challenge
 from rcb_env.store import RunStore, Trajectory
 
 if TYPE_CHECKING:
@@ -93,6 +96,8 @@ def run_experiment(
             return play
 
         plan = jobs(pairs, identity, seed=config.seed)
+        if config.model is not None:
+            warm_up(grader, [job.challenge for job in plan], boxes)
         try:
             crew.work(
                 plan,
@@ -109,3 +114,21 @@ def run_experiment(
                 f" {store.folder}; go on with --resume and more --run-budget-tokens or"
                 " --run-budget-usd"
             ) from None
+
+
+def warm_up(grader: Grader, challenges: Sequence[Challenge], boxes: int) -> None:
+    """Start boxes now, while the first episodes wait for their models, and not when they are needed.
+
+    Nothing waits for it, and nothing depends on how it goes: whatever it meets, the first real
+    grading meets again and tells.
+    """
+    native = next((one for one in challenges if one.paper.layout == "native"), None)
+    if native is None:
+        return  # a public folder's suite may take minutes, which would be spent for nothing
+
+    def grade() -> None:
+        with contextlib.suppress(Exception):
+            grader.grade(native, native.reference, final=False)
+
+    for number in range(boxes):
+        threading.Thread(target=grade, daemon=True, name=f"rcb-warm-up-{number}").start()

@@ -144,7 +144,7 @@ def test_the_wrong_api_is_named(model_server: Server) -> None:
 
 def test_the_same_request_is_asked_once(model_server: Server, tmp_path: Path) -> None:
     model_server.plays("one", "two")
-    prices = {"input_usd_per_mtok": 1.0, "output_usd_per_mtok": 1.0}
+    prices: dict[str, Any] = {"input_usd_per_mtok": 1.0, "output_usd_per_mtok": 1.0}
     first = model(model_server, cache=str(tmp_path), **prices).complete(QUESTION, [TOOL])
     again = model(model_server, cache=str(tmp_path), seed=7, **prices).complete(QUESTION, [TOOL])
     assert len(model_server.requests) == 1

@@ -23,7 +23,7 @@ ANSWER = "```python\n    return x * factor + 1\n```"
 @pytest.fixture
 def config(small_papers: Dataset, model_server: Server) -> RunConfig:
     model_server.plays(ANSWER)
-    priced = {"input_usd_per_mtok": 10.0, "output_usd_per_mtok": 10.0}
+    priced: dict[str, Any] = {"input_usd_per_mtok": 10.0, "output_usd_per_mtok": 10.0}
     return RunConfig(
         agent="single-shot",
         model=ModelSettings(f"m-{id(model_server)}", base_url=model_server.url, **priced),
