@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from rcb_env.env import ResearchCodeEnv
 from rcb_env.grading import Grader, Verdict
-from rcb_env.papers import Challenge, load_dataset
+from rcb_env.papers import Challenge, Dataset, load_dataset
 
 SOURCE = '''"""Small things to implement."""
 
@@ -279,3 +281,35 @@ def test_a_reference_that_fails_is_our_trouble(tmp_path: Path, grader: Grader) -
     verdict = grade(grader, load_dataset(root).challenge("small/scale"), RIGHT)
     assert verdict.status == "infra_error"
     assert "the reference of small fails" in verdict.message
+
+
+def test_what_is_left_running_changes_nothing_that_is_graded_later(
+    grader: Grader, challenge: Challenge
+) -> None:
+    """Case C050: a test run leaves a loop that writes the right answer over whatever is graded next."""
+    leaves_a_loop = f"""    import subprocess, sys
+    code = {challenge.splice(RIGHT).encode()!r}
+    loop = (
+        "import glob, time\\n"
+        "while True:\\n"
+        "    for place in ('src/small.py', *glob.glob('/work/*/src/small.py'), '/tmp/result'):\\n"
+        "        try: open(place, 'wb').write(" + repr(code) + ")\\n"
+        "        except OSError: pass\\n"
+        "    time.sleep(0.01)\\n"
+    )
+    subprocess.Popen([sys.executable, "-c", loop], start_new_session=True)
+    return x * factor + 1
+"""
+    wrong = "    return x * factor\n"
+    env = ResearchCodeEnv(challenge.id, dataset=Dataset("small", (challenge.paper,)), grader=grader)
+    env.reset(seed=0)
+    env.step({"tool": "write_region", "arguments": {"code": leaves_a_loop}})
+    *_, info = env.step({"tool": "run_tests", "arguments": {}})
+    assert info["tests"]["status"] == "passed"
+    env.step({"tool": "write_region", "arguments": {"code": wrong}})
+    *_, info = env.step({"tool": "submit", "arguments": {}})
+    assert info["verdict"]["status"] == "failed"
+    assert info["code_hash"] == hashlib.sha256(wrong.encode()).hexdigest()
+    env.close()
+    assert grade(grader, challenge, RIGHT).passed
+    assert grade(grader, challenge, wrong).status == "failed"

@@ -22,6 +22,7 @@ import pytest
 
 from rcb_env import cases
 from rcb_env.errors import BoxDied
+from rcb_env.papers import load_dataset
 from rcb_env.runner import wire
 from rcb_env.sandbox import make
 from rcb_env.sandbox.box import MIB, Box, BoxSettings, Limits, RunResult
@@ -431,6 +432,60 @@ def test_every_run_reads_the_source_it_was_given(box: Box) -> None:
     body = "return tree.load('m').v"
     for value in (1, 2, 1):
         assert answer(execute(box, body, files={"src/m.py": f"v = {value}\n".encode()})) == value
+
+
+def test_no_file_in_a_box_holds_the_masked_lines(box: Box, tmp_path: Path) -> None:
+    """Case C047: the paper's folder is a checkout with packs, stash and bytecode; a box gets the visible tree alone."""
+    secret = "seven_and_a_quarter = x * 7.25"
+    source = f"def f(x):\n    # <paper2code name='secret'>\n    {secret}\n    return seven_and_a_quarter\n    # </paper2code name='secret'>\n"
+    files = {
+        "paper.yaml": "id: hidden\ntitle: Hidden\nauthors: [Nobody]\ndomain: none\nlicense: MIT\n"
+        "dates: {v1: 2025-01-01}\nannotated: [src/hidden.py]\nimage: cpu\nlimits: {time_s: 5, memory_mb: 512}\n",
+        "paper.md": "Multiply.\n",
+        "src/hidden.py": source.replace("'", '"'),
+        "src/hidden.egg-info/SOURCES.txt": "src/hidden.py\n",
+        "tests/cases.py": "from rcb_env.cases import case\n",
+        "tests/checks.py": "from rcb_env.cases import check\n",
+    }
+    root = tmp_path / "hidden"
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e", "-C", str(root)]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
+        subprocess.run([*git, *words], check=True)
+    (root / "paper.md").write_text(secret)
+    for words in (["stash", "-q"], ["gc", "-q"]):
+        subprocess.run([*git, *words], check=True)
+    subprocess.run([sys.executable, "-m", "compileall", "-q", str(root / "src")], check=True)
+    challenge = load_dataset(root).challenges[0]
+    body = f"""
+        import zlib
+        needle = {secret[:20]!r} + {secret[20:]!r}
+        looked, found = 0, []
+        for place in os.listdir("/"):
+            if place in ("proc", "sys", "dev"):
+                continue
+            for folder, names, entries in os.walk("/" + place):
+                if "/torch/" in folder or folder.startswith(("/usr/lib", "/lib", "/usr/share")):
+                    continue
+                for entry in entries:
+                    try:
+                        data = open(os.path.join(folder, entry), "rb").read(2_000_000)
+                    except OSError:
+                        continue
+                    looked += 1
+                    try:
+                        data += zlib.decompress(data)
+                    except zlib.error:
+                        pass
+                    if needle.encode() in data:
+                        found.append(os.path.join(folder, entry))
+        bytecode = [p for _, _, entries in os.walk("/work") for p in entries if p.endswith(".pyc")]
+        return found, bytecode, looked > 10, os.path.exists("src/hidden.py")
+    """
+    run = execute(box, body, Limits(wall_s=60.0), challenge.workspace())
+    assert answer(run) == ([], [], True, True)
 
 
 def test_a_box_whose_runner_is_killed_says_so_at_once(maker_name: str) -> None:
