@@ -325,7 +325,8 @@ def make_agent(spec: str, *, model: str | None) -> Agent:
     """The agent that ``spec`` names.
 
     Args:
-        spec: ``name`` or ``module:Class``, with settings or without: ``repair:rounds=3``.
+        spec: ``name`` or ``module:Class``, with settings or without: ``repair:rounds=3``. A number
+            alone is the first setting: ``repair:3``.
         model: name of the model it is to use; only checked here, the task carries it.
 
     Raises:
@@ -413,6 +414,8 @@ def _with_settings(maker: type[Any], label: str, text: str) -> Agent:
     if whole := getattr(maker, "whole_setting", None):
         values, text = {whole: text.strip()}, ""
     for part in filter(None, (part.strip() for part in text.split(","))):
+        if part.isdecimal() and valid and not values:
+            part = f"{valid[0]}={part}"
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
             raise AgentError(f"{part!r} is no setting of the agent {label!r}: write name=value")

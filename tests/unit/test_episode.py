@@ -92,6 +92,7 @@ def test_the_agents_that_come_along_are_registered() -> None:
             "m",
             {"n": 8, "temperature": 0.8, "tests": False, "stop": True},
         ),
+        ("repair:5,history=fresh", "m", {"rounds": 5, "history": "fresh"}),
         ("simulated:skill=0.25", None, {"skill": 0.25}),
         ("noop", None, {}),
         ("single-shot", "m", {}),
@@ -162,6 +163,8 @@ def test_an_unknown_agent_is_told_with_near_names(spec: str) -> None:
         ("repair:history=both", "'continued' or 'fresh'"),
         ("repair:rounds", "write name=value"),
         ("repair:rounds=1,rounds=2", "given twice"),
+        ("repair:1,2", "write name=value"),
+        ("noop:1", "write name=value"),
         ("simulated:skill=2", "less than or equal to 1"),
     ],
 )
