@@ -48,7 +48,10 @@ from rcb_env.verdict import (
 UNAVAILABLE = "is not available here, its suite fails on the reference"  # in messages of verdicts
 NO_CANARY = "no canary: no fault in hidden code makes this suite fail"  # a note of verdicts
 _RUN = "rcb_env.runner.suite_run:run"
-_ROUNDS = 2  # runs with a canary, beside the one without
+_PAIRS = 3  # true runs, and as many with a canary, for the final score
+_PAIRS_S = (
+    6.0  # what all of them together may take; a slow suite runs less often, once each at the least
+)
 _NOT_PASSED = ("failed", "error")
 _OFFICIAL_WORDS = ("Error:", "Exception:", "Traceback", "failed")
 _secret = random.SystemRandom()
@@ -99,24 +102,28 @@ class GuardedGrading:
         hidden = hidden_modules(paper)
         expected = frozenset(t for t, o in baseline.outcomes.items() if o == "passed")
         canaries = self._canaries_of(challenge) if purpose == "final" else ()
-        rounds: list[Canary | None] = [None, *_secret.sample(canaries, min(len(canaries), _ROUNDS))]
-        _secret.shuffle(rounds)
         verdict, noticed = Verdict("infra_error"), ""
-        for canary in rounds:
+        first = _secret.choice((None, _secret.choice(canaries))) if canaries else None
+        rounds: list[Canary | None] = [first]
+        begun = False
+        while rounds:
+            canary = rounds.pop()
             run = self._run_candidate(paper, tree, canary.fault.hidden if canary else hidden)
             if isinstance(run, BoxDied):
                 return ended_its_box(run)
             if canary is not None:
                 noticed = noticed or _silence(run, canary)
-                continue
-            verdict = _verdict(run, _report(run.result), expected)
-            if not verdict.passed:
-                return verdict
+            else:
+                verdict = _verdict(run, _report(run.result), expected)
+                if not verdict.passed:
+                    return verdict if purpose == "final" else _without_texts(verdict)
+            if canaries and not begun:
+                rounds, begun = _rounds(canaries, canary, run.wall_s), True
         if noticed:
             return replace(verdict, status="tampered", message=noticed, notes=(noticed,))
-        if purpose == "final" and not canaries:
-            return replace(verdict, notes=(*verdict.notes, NO_CANARY))
-        return verdict
+        if purpose == "feedback":
+            return _without_texts(verdict)
+        return verdict if canaries else replace(verdict, notes=(*verdict.notes, NO_CANARY))
 
     def _baseline(self, challenge: Challenge) -> _Report:
         """How the suite goes on the real solution."""
@@ -167,6 +174,32 @@ class GuardedGrading:
             limits(paper),
             words=_OFFICIAL_WORDS,
         )
+
+
+def _rounds(
+    canaries: tuple[Canary, ...], first: Canary | None, run_s: float
+) -> list[Canary | None]:
+    """The runs after the first, in a secret order: as many true ones as ones with a canary.
+
+    Code that cheats in some runs and not in others has to guess all of them. Quick suites run more often.
+    """
+    pairs = max(1, min(_PAIRS, int(_PAIRS_S / (2 * run_s + 1e-9))))
+    left: list[Canary | None] = [None] * pairs
+    left += [_secret.choice(canaries) for _ in range(pairs)]
+    left.remove(None if first is None else next(one for one in left if one is not None))
+    _secret.shuffle(left)
+    return left
+
+
+def _without_texts(verdict: Verdict) -> Verdict:
+    """A verdict for feedback: which tests pass and the kind of error, but no word the process chose.
+
+    Code in the process can read the reference, so a text of its own choice could carry it out.
+    """
+    passed, planned = verdict.counts()
+    cases = tuple(replace(case, message="", detail="") for case in verdict.cases)
+    message = "" if verdict.passed else f"{planned - passed} of {planned} tests do not pass"
+    return replace(verdict, cases=cases, message=message, stdout="", stderr="")
 
 
 class _Exclusive:

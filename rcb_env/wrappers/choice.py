@@ -71,9 +71,7 @@ class DiscreteChoice(Layer):
             return self._do(action)
         number = int(action)
         if not 0 <= number < self._actions:
-            raise UsageError(
-                f"there is no action {number}; they are 0 to {self._actions - 1}"
-            )
+            raise UsageError(f"there is no action {number}; they are 0 to {self._actions - 1}")
         if number == self._count:
             return self._do({"tool": "run_tests"})
         if number > self._count:

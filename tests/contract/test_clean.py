@@ -1,0 +1,117 @@
+"""`rcb clean`: what killed processes left goes, what is in use stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from rcb_env.sandbox import make
+from rcb_env.sandbox.box import Box, BoxSettings
+
+_SCRATCH = """
+import time
+from rcb_env.sandbox.scratch import scratch_folder
+with scratch_folder() as folder:
+    (folder / "file").write_text("x")
+    print(folder, flush=True)
+    time.sleep(600)
+"""
+_BOX = """
+import time
+from rcb_env.sandbox import make
+from rcb_env.sandbox.box import Box, BoxSettings
+box = Box(make("docker"), BoxSettings())
+print(box._channel._container, flush=True)
+time.sleep(600)
+"""
+
+
+def start(program: str, scratch: Path) -> tuple[subprocess.Popen[str], str]:
+    """A process, and the line it says first."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        env={**os.environ, "TMPDIR": str(scratch)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    return process, process.stdout.readline().strip()
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
+def clean(scratch: Path, **environment: str) -> dict[str, Any]:
+    """What `rcb clean` says."""
+    done = subprocess.run(
+        [sys.executable, "-m", "rcb_env.cli", "clean", "--json"],
+        env={
+            **os.environ,
+            "TMPDIR": str(scratch),
+            "XDG_CACHE_HOME": str(scratch / "cache"),
+            **environment,
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def test_folders_of_the_dead_go_and_those_of_the_living_stay_without_any_engine(
+    tmp_path: Path,
+) -> None:
+    boxes = tmp_path / "cache" / "rcb-env" / "boxes"
+    (boxes / "cpu-cut-short" / "lib").mkdir(parents=True)
+    (boxes / "cpu-cut-short.lock").touch()
+    (boxes / "cpu-whole").mkdir()
+    (boxes / "cpu-whole" / "rcb-complete").touch()
+    (boxes / "cpu-whole.lock").touch()
+    alive, kept = start(_SCRATCH, tmp_path)
+    dead, left = start(_SCRATCH, tmp_path)
+    end(dead)
+    try:
+        told = clean(tmp_path, DOCKER_HOST=f"unix://{tmp_path}/none.sock")
+        assert sorted(told["folders"]) == sorted([left, str(boxes / "cpu-cut-short")])
+        assert (told["engine"], told["containers"]) == (False, [])
+        assert "no Docker engine answers" in told["trouble"]
+        assert Path(kept, "file").exists()
+        assert (boxes / "cpu-whole").exists()
+    finally:
+        end(alive)
+    assert clean(tmp_path)["folders"] == [kept]
+    assert clean(tmp_path)["folders"] == []
+
+
+def test_containers_of_a_killed_driver_go_and_others_stay(docker_only: str, tmp_path: Path) -> None:
+    """Case C026: after kill -9 a clean-up command removes what that run left."""
+    box = Box(make(docker_only), BoxSettings())
+    try:
+        driver, orphan = start(_BOX, tmp_path)
+        end(driver)
+        assert orphan in clean(tmp_path)["containers"]
+        assert orphan not in clean(tmp_path)["containers"]
+        box.ping()
+    finally:
+        box.close()
+
+
+def test_a_lost_engine_is_one_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "rcb_env.cli", "clean"],
+        env={**os.environ, "TMPDIR": str(tmp_path), "DOCKER_HOST": f"unix://{tmp_path}/none.sock"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("no containers were looked for: no Docker engine answers")
