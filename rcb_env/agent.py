@@ -17,10 +17,12 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import importlib.metadata
+import sys
 import typing
 import urllib.parse
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from pydantic import TypeAdapter, ValidationError
@@ -395,6 +397,8 @@ def _find_agent(spec: str) -> tuple[type[Any], str, str]:
 
 
 def _load_agent(module: str, class_name: str, label: str) -> type[Any]:
+    if "" not in sys.path and (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)  # an agent of one's own usually lies where one works
     try:
         found = getattr(importlib.import_module(module), class_name)
     except ImportError as error:

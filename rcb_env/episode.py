@@ -224,7 +224,7 @@ class _Meter:
         if self.budgets.cost_usd is not None and self.usage.cost_usd is None:
             raise UsageError(
                 "the price of this model is unknown, so a cost budget cannot be held:"
-                " set input_usd_per_mtok and output_usd_per_mtok, or drop the budget"
+                " give --input-price and --output-price, or drop the budget"
             )
         if reason := self.spent():
             raise BudgetSpent(reason)

@@ -32,6 +32,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -377,6 +378,14 @@ class RunStore:
         while (path := _attempt_path(stem, attempt)).exists():
             attempt += 1
         return Trajectory(path, attempt=attempt)
+
+    def discard_if_empty(self) -> None:
+        """Remove the files of a run in which no episode has finished, so that its folder is free again."""
+        if next(iter(self.lines()), None) is not None:
+            return
+        shutil.rmtree(self.folder / "trajectories", ignore_errors=True)
+        for name in ("sessions.jsonl", "episodes.jsonl", "run.json"):
+            (self.folder / name).unlink(missing_ok=True)
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Every stored line, oldest first: key, attempt, trajectory, episode. Memory stays flat."""

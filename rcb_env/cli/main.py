@@ -1,13 +1,15 @@
 """The group of commands, and how they end.
 
 Exit codes: 0 all went well; 1 the command worked and its answer is no (a paper fails its check, no sandbox works, no episode of a run got a verdict);
-2 it could not do what was asked, with one line on stderr that starts with ``rcb:``; 130 interrupted by Ctrl-C (143:
+2 it could not do what was asked (files that cannot be read or written included), with one line on stderr that starts
+with ``rcb:``; 130 interrupted by Ctrl-C (143:
 ended by SIGTERM). Episodes that fail are results, not errors.
 Any other exception is a bug of ours and keeps its traceback.
 """
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -78,6 +80,11 @@ def _run(arguments: Sequence[str] | None) -> int:
         return _fail(error.format_message() + more)
     except RcbError as error:
         return _fail(str(error), getattr(error, "exit_code", 2))
+    except OSError as error:
+        if error.filename is None and error.errno != errno.ENOSPC:
+            raise
+        what = "the output" if error.filename is None else str(error.filename)
+        return _fail(f"{what}: {error.strerror}")
     except (click.Abort, KeyboardInterrupt):
         click.echo("rcb: interrupted", err=True)
         return 130

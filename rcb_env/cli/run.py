@@ -36,7 +36,9 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
     metavar="AGENT,AGENT,...",
     help="Several agents instead: each plays the same challenges, with the same seeds and budgets.",
 )
-@click.option("--model", metavar="NAME", help="The model it uses, as its server calls it.")
+@click.option(
+    "--model", metavar="NAME", help="The model it uses, as its server calls it, or provider/name."
+)
 @click.option(
     "--base-url",
     metavar="URL",
@@ -149,7 +151,7 @@ def run(context: click.Context, /, **given: Any) -> None:
     last line of stdout: run, planned, states, pass_rate and scaled_pass_rate in percent.
     """
     from rcb_env.cli.arms import play_arms
-    from rcb_env.errors import UsageError
+    from rcb_env.errors import ModelRefusedRequest, UsageError
     from rcb_env.experiment import default_folder, open_run, run_experiment
     from rcb_env.experiment.plan import planned
     from rcb_env.store import arms_of
@@ -167,6 +169,8 @@ def run(context: click.Context, /, **given: Any) -> None:
     if given["arms"] or (folder is not None and arms_of(folder)):
         play_arms(given, folder, resume=resume is not None)
         return
+    if not given["agent"] and resume is not None:
+        raise UsageError(f"there is no run in {folder}; to start one, name the agent with --agent")
     if not given["agent"]:
         raise UsageError("which agent? Add --agent NAME; `rcb list agents` lists them")
     if given["model"] is None and given["base_url"] is not None:
@@ -184,7 +188,11 @@ def run(context: click.Context, /, **given: Any) -> None:
         for problem in store.problems:
             click.echo(problem, err=True)
         with show_progress(config.agent, f"sandbox: {sandbox} ({why})") as tell:
-            run_experiment(config, store, progress=tell)
+            try:
+                run_experiment(config, store, progress=tell)
+            except (ModelRefusedRequest, UsageError):
+                store.discard_if_empty()  # a wrong key or name must not take the folder
+                raise
         finish(store, quiet=given["quiet"], as_json=given["as_json"])
 
 

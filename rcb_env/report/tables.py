@@ -64,6 +64,13 @@ def runs_table(summaries: Sequence[RunSummary]) -> Table:
             f"{score.coverage:.0f} %",
             states_text(list(score.states.items())),
         )
+    few = {len(one.score.papers) for one in summaries if one.score.pass_rate.interval}
+    if few and min(few) < _ENOUGH_PAPERS:
+        table.caption = (
+            f"95 %: whole papers are resampled, and {min(few)} are too few: read these intervals as "
+            "too narrow; at 0 and 100 percent they say nothing"
+        )
+        table.caption_justify = "left"
     return table
 
 
@@ -112,11 +119,6 @@ def notes(summary: RunSummary) -> list[str]:
             lines.append(f"pass@{at.k}: {at.rate:.1f}{scaled_at}")
     if score.nested_corrected:
         lines.append(f"scaled, each source line once: {rate_text(score.nested_corrected)}")
-    if score.pass_rate.interval and len(score.papers) < _ENOUGH_PAPERS:
-        lines.append(
-            f"the intervals come from {len(score.papers)} papers only, so they are too narrow; "
-            "at 0 and 100 percent they say nothing"
-        )
     if totals.tokens["calls"]:
         lines.append(_usage_text(summary))
     if summary.retried_episodes:
