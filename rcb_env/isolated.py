@@ -48,6 +48,7 @@ class _Records:
     outputs: tuple[bytes, ...]
     done: bool
     imports: tuple[str, ...] = ()
+    last_words: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ class IsolatedGrading:
         )
         made = next(messages(run.result), None)
         if made is None:
-            raise _NotCompiled((run.stderr.strip() or how_it_ended(run)).splitlines()[-1][:300])
+            raise _NotCompiled(_last_words(run))
         with self._lock:
             return self._tests.setdefault(paper.content_hash, _Tests(*made[1]))
 
@@ -135,7 +136,7 @@ class IsolatedGrading:
             run = self._fleet.run_trusted(
                 paper.image, paper.id, _RUN, argument, tree, limits(paper, _SLACK)
             )
-            records = _reference_records(run.result)
+            records = replace(_reference_records(run.result), last_words=_last_words(run))
             self._fleet.learn_imports(paper.id, records.imports)
             if not records.done:  # a slow machine may be to blame, and the next try may do better
                 return records
@@ -248,11 +249,20 @@ def is_error(error: object) -> bool:
     )
 
 
+def _last_words(run: RunResult) -> str:
+    """The last line a run of ours wrote, else how it ended."""
+    if run.ended != "exit":
+        return f"ended by its limit of {run.ended}"
+    return (run.stderr.strip() or how_it_ended(run)).splitlines()[-1][:300]
+
+
 def _trouble_with_reference(records: _Records) -> str:
     for header in records.headers:
         if header["error"]:
             return f"{header['case']}: {header['error']['type']}: {header['error']['message']}"
-    return "" if records.done and records.headers else "its cases do not complete"
+    if not records.done:
+        return f"its cases do not complete: {records.last_words}"
+    return "" if records.headers else "no case of tests/cases.py covers this file"
 
 
 def _case_argument(paper: Paper, tests: _Tests, file: str, purpose: Purpose) -> bytes:
