@@ -7,6 +7,7 @@ plain.py     the plain way: an interpreter of its own, fresh or already warm, th
 grading.py   one warm grading against a fresh interpreter
 actions.py   steps of an environment against `docker exec`, `docker run` and a fresh interpreter
 folders.py   graded completions of the public data set's folders against the public harness's way
+memory.py    what a warm box takes, and sixteen of them at once (a command of its own)
 steps.py     file actions per second, and memory over many of them
 
 Nothing here decides whether a test passes: times depend on the machine and on what else it does.
