@@ -14,7 +14,6 @@ import pytest
 from rcb_env.errors import SandboxUnavailable
 from rcb_env.sandbox import MAKERS, docker_images, make
 
-
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background of a script, whose children ignore Ctrl-C; programs under test must not inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
