@@ -347,7 +347,7 @@ def test_a_container_whose_first_process_the_kernel_ends_is_out_of_memory(
     """Case C025: here the runner itself takes the memory."""
     files = {f"{number}.bin": bytes(10 * MIB) for number in range(30)}
     with pytest.raises(BoxDied) as death:
-        execute(small_container, "return 1", files=files)
+        execute(small_container, "return 1", Limits(wall_s=90.0), files=files)
     assert death.value.out_of_memory
     assert not death.value.from_outside
 
