@@ -166,11 +166,15 @@ def _build(image: str, box: BoxPython, lock_file: Path, tell: Progress, held: in
         shutil.rmtree(box.prefix)
     tell(f"making the Python environment of image {image!r} (once)")
     _run([sys.executable, "-I", "-m", "venv", str(box.prefix)], image, tell, held)
-    # The lock is complete; resolving again would bring in what the stand-ins stand in for.
-    install = ("-I", "-m", "pip", "install", "--no-deps", "--no-input", "--progress-bar", "off")
+    # With dependencies: which ones torch has depends on its build, and the lock holds those of the CPU's.
+    install = ("-I", "-m", "pip", "install", "--no-input", "--progress-bar", "off")
     _run([str(box.executable), *install, "-r", str(lock_file)], image, tell, held)
     copy_stand_ins(image, next(box.prefix.glob("lib/python3*/site-packages")))
     let_everybody_read(box.prefix)
+    heavy = [m for m in ("numpy", "torch") if f"\n{m}==" in "\n" + lock_file.read_text()]
+    if heavy:
+        tell(f"importing {' and '.join(heavy)} once")
+        _run([str(box.executable), "-I", "-c", f"import {', '.join(heavy)}"], image, tell, held)
     (box.prefix / _COMPLETE).touch()
     (box.prefix / _COMPLETE).chmod(0o644)
     tell(f"the environment of image {image!r} is ready")
@@ -217,6 +221,10 @@ def copy_stand_ins(image: str, packages: Path) -> None:
     """Put an image's stand-in packages, if it has any, beside the packages that pip installed."""
     source = folder() / image / STAND_INS
     if source.is_dir():
+        for package in source.iterdir():
+            shutil.rmtree(
+                packages / package.name, ignore_errors=True
+            )  # the real one, if pip brought it
         ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(source, packages, ignore=ignore, dirs_exist_ok=True)
 
