@@ -131,7 +131,7 @@ def _collect(image: str, version: str, target: Path, tell: Callable[[str], None]
     platforms = [f"manylinux_2_{n}_{machine}" for n in range(_NEWEST_GLIBC, 4, -1)]
     tell(f"collecting packages for Python {version}")
     words = [sys.executable, "-I", "-m", "pip", "install", "--quiet", "--no-input"]
-    words += ["--target", str(target), "--only-binary", ":all:", "--no-deps"]
+    words += ["--target", str(target), "--only-binary", ":all:"]
     words += ["--python-version", version, "--implementation", "cp", "--no-compile"]
     for name in (*platforms, f"manylinux2014_{machine}", f"linux_{machine}"):
         words += ["--platform", name]
