@@ -16,7 +16,7 @@ from typing import Any
 
 from rcb_env.errors import BoxDied
 from rcb_env.guarded import GuardedGrading
-from rcb_env.isolated import IsolatedGrading
+from rcb_env.isolated import IsolatedGrading, Output
 from rcb_env.markers import count_code_lines
 from rcb_env.papers import Challenge
 from rcb_env.sandbox import make
@@ -24,7 +24,7 @@ from rcb_env.sandbox.box import BoxSettings
 from rcb_env.sandbox.fleet import Fleet
 from rcb_env.verdict import CaseResult, Status, Verdict
 
-__all__ = ["CaseResult", "Grader", "Status", "Verdict"]
+__all__ = ["CaseResult", "Grader", "Output", "Status", "Verdict"]
 
 
 class Grader:
@@ -95,3 +95,19 @@ class Grader:
         except BoxDied as error:
             verdict = Verdict("infra_error", message=str(error).split("\n")[0])
         return replace(verdict, timings={**verdict.timings, "total_s": time.monotonic() - started})
+
+    def outputs(self, challenge: Challenge, *, final: bool) -> tuple[Output, ...]:
+        """What the reference gives, case by case and seed by seed, for checks of a native paper's tests.
+
+        Args:
+            challenge: any region of the file that the cases are to cover.
+            final: with the seeds of the score, else with those of feedback.
+
+        Returns:
+            () where the cases cannot be run.
+
+        Raises:
+            SandboxUnavailable: no box can be made on this machine.
+            BoxDied: no box works.
+        """
+        return self._isolated.outputs(challenge, "final" if final else "feedback")

@@ -41,6 +41,15 @@ _SLACK = 10.0  # how much longer trusted code may take
 
 
 @dataclass(frozen=True)
+class Output:
+    """What one case gave with one seed, encoded by `rcb_env.cases.encode`."""
+
+    case: str
+    seed: int
+    data: bytes
+
+
+@dataclass(frozen=True)
 class _Records:
     """What a run of the cases sent: one record a case and seed, with its encoded outputs."""
 
@@ -105,6 +114,24 @@ class IsolatedGrading:
         results = self._judge(paper, tests, reference, records)
         timings = {"run_s": run.wall_s, "judge_s": time.monotonic() - started}
         return _verdict(run, records, results, timings)
+
+    def outputs(self, challenge: Challenge, purpose: Purpose) -> tuple[Output, ...]:
+        """What the reference's cases give, in the order they ran; () if they cannot run.
+
+        Raises:
+            BoxDied: no box works.
+        """
+        paper = challenge.paper
+        try:
+            tests = self._compiled(paper)
+        except _NotCompiled:
+            return ()
+        argument = _case_argument(paper, tests, challenge.file, purpose)
+        records = self._reference(paper, argument, challenge.tree())
+        return tuple(
+            Output(header["case"], header["seed"], data)
+            for header, data in zip(records.headers, records.outputs, strict=True)
+        )
 
     def _compiled(self, paper: Paper) -> _Tests:
         with self._lock:

@@ -12,7 +12,8 @@ import click
 from rcb_env.cli import options
 
 if TYPE_CHECKING:
-    from rcb_env.certify import Certificate
+    from rcb_env.certify import Certificate, CertificateFile, Depth
+    from rcb_env.papers import Paper
     from rcb_env.suites import Kind, SuiteReport
 
 
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 @options.dataset
 @click.option(
     "--full", is_flag=True, help="Every mutant, more repeats, other threads and hash seeds."
+)
+@click.option(
+    "--certificate",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="With --full: write what was found to FILE. Without: papers that FILE certifies as they are get a light check.",
 )
 @options.sandbox
 @options.workers
@@ -35,6 +42,7 @@ def check(
     papers: Sequence[str],
     dataset: str,
     full: bool,
+    certificate: Path | None,
     sandbox: str,
     workers: int,
     strict: bool,
@@ -44,7 +52,8 @@ def check(
     """Certify papers: all of a data set, or those named by id. Exit code 1 if anything is wrong.
 
     A paper passes when its reference passes again and again, its emptied regions and nearly all small faults in them
-    fail, and no region's code stands elsewhere in what an agent sees.
+    fail, and no region's code stands elsewhere in what an agent sees. A light check grades the reference and emptied
+    regions as ever, but only two faults a region.
 
     Of a public data set (researchcodebench) it is said which papers work here, and which regions pass when they are left
     empty (just those that `rcb run --agent noop` passes) or emptied to `pass`, have their code in sight, or have no
@@ -52,7 +61,7 @@ def check(
     a grading failed, or no paper works; with --strict, also for any finding and any paper that does not work.
     """
     from rcb_env import sandbox as sandboxes
-    from rcb_env.certify import Certificate, Problem, certify
+    from rcb_env.certify import Certificate, CertificateFile, Problem, certify
     from rcb_env.cli.progress import Progress
     from rcb_env.errors import PaperError, unknown
     from rcb_env.grading import Grader
@@ -62,8 +71,7 @@ def check(
     try:
         loaded = load_dataset(dataset)
     except PaperError as error:
-        certificate = Certificate(dataset, full, (Problem.of(error),))
-        _print(certificate, as_json)
+        _print(Certificate(dataset, "quick", (Problem.of(error),)), "", as_json)
         raise click.exceptions.Exit(1) from None
     by_id = {paper.id: paper for paper in loaded.papers}
     for name in papers:
@@ -75,6 +83,7 @@ def check(
         from platformdirs import user_cache_dir
 
         cache = Path(user_cache_dir("rcb-env")) / "verdicts"
+    record = CertificateFile(certificate) if certificate else None
     all_fine = True
     surveyed: list[SuiteReport] = []
     where, _ = sandboxes.choose(sandbox, {paper.image for paper in chosen})
@@ -88,12 +97,21 @@ def check(
                 _print_survey(report, as_json)
                 surveyed.append(report)
                 continue
+            known = record is not None and not full and record.standing(paper) == "current"
+            depth: Depth = "full" if full else "light" if known else "quick"
             with Progress(paper.id) as progress:
-                certificate = certify(
-                    paper, grader, full=full, progress=progress.update, cache=cache, workers=workers
+                found = certify(
+                    paper,
+                    grader,
+                    depth=depth,
+                    progress=progress.update,
+                    cache=cache,
+                    workers=workers,
                 )
-            _print(certificate, as_json)
-            all_fine = all_fine and certificate.ok
+            _print(found, _standing(record, paper) if record and not full else "", as_json)
+            if record and full:
+                record.put(paper, found, by_id)
+            all_fine = all_fine and found.ok
     if surveyed:
         if not as_json:
             _print_sums(surveyed)
@@ -105,14 +123,27 @@ def check(
         raise click.exceptions.Exit(1)
 
 
-def _print(certificate: Certificate, as_json: bool) -> None:
+def _standing(record: CertificateFile, paper: Paper) -> str:
+    """What a file of certificates has to say of a paper."""
+    standing = record.standing(paper)
+    if standing == "current":
+        return f"light check, {record.path} certifies it as it is: {record.summary(paper)}"
+    return (
+        f"{'not' if standing == 'missing' else 'changed since it was'} certified in {record.path}"
+    )
+
+
+def _print(certificate: Certificate, standing: str, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({**certificate.to_dict(), "ok": certificate.ok}))
+        told = {**certificate.to_dict(), "ok": certificate.ok, "standing": standing}
+        click.echo(json.dumps(told))
         return
     for problem in certificate.problems:
         click.echo(str(problem))
     excused = sum(1 for survivor in certificate.survivors if survivor.reason)
     facts = [f"{len(certificate.problems)} problems" if certificate.problems else "certified"]
+    if standing:
+        facts.append(standing)
     if certificate.mutants:
         facts.append(f"{certificate.killed} of {certificate.mutants} mutants fail")
     if excused:

@@ -91,7 +91,7 @@ def test_a_well_tested_paper_is_certified_and_remembered(tmp_path: Path, grader:
     first = certify(
         small,
         grader,
-        full=True,
+        depth="full",
         cache=tmp_path / "cache",
         progress=lambda *step: told.append(step),
     )
@@ -105,18 +105,20 @@ def test_a_well_tested_paper_is_certified_and_remembered(tmp_path: Path, grader:
         "reference",
         "reference with two threads",
         "reference with another hash seed",
-        "emptied regions",
+        "seeds",
+        "empty regions",
+        "regions emptied to `pass`",
         "mutants",
     }
     assert all(done <= planned for _, done, planned in told)
     closed = Grader("bubblewrap")
     closed.close()
-    again = certify(small, closed, full=True, cache=tmp_path / "cache")
+    again = certify(small, closed, depth="full", cache=tmp_path / "cache")
     assert again == first, "an unchanged paper is certified without running anything"
 
 
 def test_weak_tests_are_told_with_the_faults_they_miss(tmp_path: Path, grader: Grader) -> None:
-    certificate = certify(paper(tmp_path, WEAK), grader, full=False)
+    certificate = certify(paper(tmp_path, WEAK), grader, depth="quick")
     found = messages(certificate, tmp_path)
     assert "src/small.py:2: small/shift still passes when it is emptied to `pass`;" in found[0]
     assert any(
@@ -128,10 +130,34 @@ def test_weak_tests_are_told_with_the_faults_they_miss(tmp_path: Path, grader: G
     assert certificate.killed < certificate.mutants
 
 
+SEED_FREE = """
+from rcb_env.cases import case
+
+@case(seeds=2)
+def shifts_the_same_numbers(tree, rng):
+    return [tree.load("small").shift(x, 2.5) for x in (0.5, 1.5, -2.0)]
+
+@case(seeds=2)
+def draws_and_does_nothing(tree, rng):
+    return rng.numpy.normal(size=4)
+"""
+
+
+def test_a_region_whose_answers_could_be_written_down_is_named(
+    tmp_path: Path, grader: Grader
+) -> None:
+    """Final seeds differ from those of feedback, which is no use where no case draws anything."""
+    found = messages(certify(paper(tmp_path, SEED_FREE), grader, depth="quick"), tmp_path)
+    assert [text.partition(": ")[2].partition(" gives")[0] for text in found] == [
+        f"small/{name} can be hard-coded: every case that needs it (shifts_the_same_numbers)"
+        for name in ("shift", "product")
+    ]
+
+
 def test_a_written_reason_excuses_a_survivor_in_every_region_that_holds_it(
     tmp_path: Path, grader: Grader
 ) -> None:
-    before = certify(paper(tmp_path, WEAK), grader, full=False, cache=tmp_path / "cache")
+    before = certify(paper(tmp_path, WEAK), grader, depth="quick", cache=tmp_path / "cache")
     survivors = "".join(
         f"- {{challenge: {survivor.challenge}, hash: {survivor.hash}, reason: only runs}}\n"
         for survivor in before.survivors
@@ -139,20 +165,21 @@ def test_a_written_reason_excuses_a_survivor_in_every_region_that_holds_it(
     )
     assert survivors.count("\n") < len(before.survivors)
     small = paper(tmp_path, WEAK, survivors=survivors)
-    after = certify(small, grader, full=False, cache=tmp_path / "cache")
+    after = certify(small, grader, depth="quick", cache=tmp_path / "cache")
     assert all(survivor.reason for survivor in after.survivors)
-    assert all("still passes when it is emptied" in text for text in messages(after, tmp_path))
+    found = messages(after, tmp_path)
+    assert all("when it is emptied" in text or "can be hard-coded" in text for text in found)
 
 
 def test_a_reason_for_a_fault_that_is_found_is_needless(tmp_path: Path, grader: Grader) -> None:
     survivors = "- challenge: small/product\n  description: 1:11 `*` became `/`\n  reason: none\n"
-    certificate = certify(paper(tmp_path, STRONG, survivors=survivors), grader, full=False)
+    certificate = certify(paper(tmp_path, STRONG, survivors=survivors), grader, depth="quick")
     (message,) = messages(certificate, tmp_path)
     assert message.startswith("tests/survivors.yaml:1: the mutant 1:11 `*` became `/`")
 
 
 def test_a_reference_that_passes_only_sometimes_is_flaky(tmp_path: Path, grader: Grader) -> None:
-    certificate = certify(paper(tmp_path, FLAKY), grader, full=False, cache=tmp_path / "cache")
+    certificate = certify(paper(tmp_path, FLAKY), grader, depth="quick", cache=tmp_path / "cache")
     if certificate.reference_failures == certificate.reference_runs:
         pytest.skip("the coin fell on one side ten times")
     (message,) = messages(certificate, tmp_path)
@@ -163,7 +190,7 @@ def test_a_reference_that_passes_only_sometimes_is_flaky(tmp_path: Path, grader:
 
 def test_a_reference_that_fails_is_told_with_its_reason(tmp_path: Path, grader: Grader) -> None:
     broken = STRONG.replace(", 2.5)", ", missing)")
-    certificate = certify(paper(tmp_path, broken), grader, full=False)
+    certificate = certify(paper(tmp_path, broken), grader, depth="quick")
     (message,) = messages(certificate, tmp_path)
     assert "the reference of src/small.py never passes; with final seeds: " in message
     assert "missing" in message

@@ -1,0 +1,35 @@
+"""`rcb check`: is a paper good enough to judge agents by?
+
+Points looked at: every region is short; nothing the agent sees holds a region's answer; the
+reference passes again and again, with the seeds of feedback and of the final score; what a region
+gives depends on the seed; an emptied region fails; small faults in a region fail. What is wrong
+becomes a `Problem` with file and line.
+
+    points.py       what can be said without running code       problem.py   how it is told
+    run.py          what takes runs; `certify`                  verdicts.py  verdicts by content
+    reasons.py      why some mutants may survive
+    certificate.py  what was found, and the file of it that is committed with a data set
+
+Not covered: the prose of a paper; known exploits, which have tests of their own; papers in the
+public layout (`rcb_env.suites`).
+"""
+
+from rcb_env.certify.certificate import Certificate, CertificateFile, Depth, RegionResult, Survivor
+from rcb_env.certify.points import leaks, static_problems
+from rcb_env.certify.problem import Problem
+from rcb_env.certify.run import Progress, certify
+from rcb_env.certify.verdicts import Verdicts
+
+__all__ = [
+    "Certificate",
+    "CertificateFile",
+    "Depth",
+    "Problem",
+    "Progress",
+    "RegionResult",
+    "Survivor",
+    "Verdicts",
+    "certify",
+    "leaks",
+    "static_problems",
+]

@@ -1,0 +1,215 @@
+"""What `rcb check` found about a paper, and the file of it that is committed with a data set.
+
+`CertificateFile` keeps, for every paper that passed a full check: the hash of its content, the
+code that graded it, and per region how many mutants were made, failed, or survived with a reason.
+A paper whose content is that on record needs no more than a light check.
+
+Guarantees: the same findings give the same bytes. Times differ from machine to machine, so a record
+is replaced only when something else in it changes. The file is replaced as a whole or not at all.
+Not covered: how anything is found out (run.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import platform
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rcb_env.certify.problem import Problem
+from rcb_env.certify.reasons import SURVIVORS_FILE
+from rcb_env.certify.verdicts import grading_code
+from rcb_env.errors import UsageError
+from rcb_env.papers import Paper
+from rcb_env.sandbox import images
+
+Depth = Literal["light", "quick", "full"]
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Survivor:
+    """A fault the tests do not notice; `reason` is what the paper's author says about it, or ""."""
+
+    challenge: str
+    hash: str
+    kind: str
+    description: str
+    path: str
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class RegionResult:
+    """How many faults of one region were tried, and how many of them failed."""
+
+    challenge: str
+    lines: int
+    mutants: int
+    killed: int
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What `certify` found.
+
+    Attributes:
+        mutants: faults tried; equal files reached through nested regions count in each region.
+        killed: how many of them failed.
+        regions: the same by region, in the order of the paper.
+        reference_runs: how often the reference was graded.
+        reference_failures: how often it did not pass; anything but 0 or all of them is flakiness.
+        warm_test_s: median time of one test run in a warm box, seconds; None if nothing ran.
+        notes: what could not be looked at on this machine, and why.
+    """
+
+    paper: str
+    depth: Depth
+    problems: tuple[Problem, ...]
+    mutants: int = 0
+    killed: int = 0
+    regions: tuple[RegionResult, ...] = ()
+    survivors: tuple[Survivor, ...] = ()
+    reference_runs: int = 0
+    reference_failures: int = 0
+    warm_test_s: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return dataclasses.asdict(self)
+
+
+def content_of(paper: Paper) -> str:
+    """Hash of everything a certificate is about: text, code, tags, tests, limits, reasons."""
+    state = hashlib.sha256(paper.content_hash.encode())
+    for challenge in paper.challenges:
+        state.update(f"{challenge.id} {challenge.content_hash}\n".encode())
+    reasons = paper.root / SURVIVORS_FILE
+    state.update(reasons.read_bytes() if reasons.is_file() else b"")
+    return state.hexdigest()
+
+
+class CertificateFile:
+    """The records of one file, by paper id.
+
+    Args:
+        path: the file; it need not exist.
+
+    Raises:
+        UsageError: there is something else in the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._papers: dict[str, dict[str, Any]] = {}
+        if not path.exists():
+            return
+        try:
+            found = json.loads(path.read_text())
+            if found["format"] == _FORMAT:
+                self._papers = dict(found["papers"])
+                return
+        except (ValueError, KeyError, TypeError):
+            pass
+        raise UsageError(
+            f"{path}: is no certificate of this version; write a new one with"
+            f" `rcb check --full --certificate {path}` after removing it"
+        )
+
+    def standing(self, paper: Paper) -> Literal["current", "changed", "missing"]:
+        """Whether the paper, as it is now, is on record."""
+        record = self._papers.get(paper.id)
+        if record is None:
+            return "missing"
+        return "current" if record.get("content") == content_of(paper) else "changed"
+
+    def stale(self, papers: Iterable[Paper]) -> list[str]:
+        """What keeps this file from being the certificate of these papers; [] if nothing does."""
+        known = {paper.id: paper for paper in papers}
+        found = [
+            f"{id}: {'is not on record' if standing == 'missing' else 'changed since'}"
+            for id, paper in known.items()
+            if (standing := self.standing(paper)) != "current"
+        ]
+        found += [f"{id}: is no paper any more" for id in self._papers if id not in known]
+        return found
+
+    def summary(self, paper: Paper) -> str:
+        """What the record says of the faults in a paper, and whether the same code graded them."""
+        record = self._papers[paper.id]
+        text = f"{record['killed']} of {record['mutants']} mutants failed"
+        same = record["made_by"]["grading"] == grading_code()
+        return text if same else f"{text}; the code that grades has changed since"
+
+    def put(self, paper: Paper, certificate: Certificate, order: Iterable[str]) -> bool:
+        """Keep what a full check found, and write the file; a paper that failed loses its record.
+
+        Args:
+            paper: the paper.
+            certificate: of the full check.
+            order: ids of all papers of the data set; other records are dropped.
+
+        Returns:
+            Whether the paper is on record now.
+        """
+        before = self._papers.pop(paper.id, None)
+        if certificate.ok:
+            record = _record(paper, certificate)
+            same = before is not None and _lasting(before) == _lasting(record)
+            self._papers[paper.id] = before if before is not None and same else record
+        self._papers = {id: self._papers[id] for id in order if id in self._papers}
+        text = json.dumps({"format": _FORMAT, "papers": self._papers}, indent=1, ensure_ascii=False)
+        temporary = self.path.with_name(f".{self.path.name}.new")
+        temporary.write_text(text + "\n")
+        temporary.replace(self.path)
+        return certificate.ok
+
+
+def _record(paper: Paper, certificate: Certificate) -> dict[str, Any]:
+    survivors: dict[str, list[dict[str, str]]] = {}
+    for one in certificate.survivors:
+        told = {"mutant": one.description, "hash": one.hash, "reason": one.reason}
+        survivors.setdefault(one.challenge, []).append(told)
+    return {
+        "content": content_of(paper),
+        "made_by": {
+            "grading": grading_code(),
+            "image": f"{paper.image} {images.digest(paper.image)}",
+            "python": ".".join(platform.python_version_tuple()[:2]),
+        },
+        "leaks": 0,  # else there would be no record
+        "reference": {
+            "runs": certificate.reference_runs,
+            "failures": certificate.reference_failures,
+        },
+        "warm_test_s": None
+        if certificate.warm_test_s is None
+        else round(certificate.warm_test_s, 2),
+        "notes": list(certificate.notes),
+        "mutants": certificate.mutants,
+        "killed": certificate.killed,
+        "regions": {
+            region.challenge: {
+                "lines": region.lines,
+                "mutants": region.mutants,
+                "killed": region.killed,
+                "survivors": survivors.get(region.challenge, []),
+            }
+            for region in certificate.regions
+        },
+    }
+
+
+def _lasting(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in record.items() if key != "warm_test_s"}

@@ -1,0 +1,78 @@
+"""What can be said of a paper without running code.
+
+Points: every region is short; nothing the agent sees holds a region's code; every reason for a
+surviving mutant names a mutant there is.
+Guarantees: every finding has a file and a line; nothing is written.
+Not covered: what takes runs (run.py); tags and metadata (loading a paper refuses broken ones).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from rcb_env.certify.problem import Problem, problem_of
+from rcb_env.certify.reasons import Reasons
+from rcb_env.papers import Challenge, Paper
+
+MAX_REGION_LINES = 60
+
+
+def static_problems(paper: Paper) -> tuple[Problem, ...]:
+    """What can be said without running code: regions too long, answers in sight, stale reasons."""
+    problems = []
+    for challenge in paper.challenges:
+        if challenge.lines > MAX_REGION_LINES:
+            problems.append(
+                problem_of(
+                    challenge,
+                    f"has {challenge.lines} lines of code; at most {MAX_REGION_LINES} are allowed,"
+                    " mark a smaller part",
+                )
+            )
+        problems += leaks(challenge)
+    problems += Reasons(paper).problems
+    return tuple(problems)
+
+
+def leaks(challenge: Challenge) -> tuple[Problem, ...]:
+    """Places in what the agent sees that hold the region's code.
+
+    All lines of code of the region in a row, whatever their spacing, with or without comments or
+    blank lines between them, and also where they are themselves commented out.
+    """
+    wanted = [bare for line in challenge.reference.split("\n") if (bare := _bare(line))]
+    text_file = "paper.md" if challenge.paper.layout == "native" else "the paper's text"
+    seen = {
+        path: data.decode("utf-8", "replace") for path, data in challenge.workspace().items()
+    } | {text_file: challenge.paper.text}
+    found = {
+        (path, line)
+        for path, text in seen.items()
+        for commented in (False, True)
+        for line in _runs(text, wanted, commented=commented)
+    }
+    return tuple(
+        problem_of(challenge, f"its code stands also in {path}, line {line} of what the agent sees")
+        for path, line in sorted(found)
+    )
+
+
+def _runs(text: str, wanted: Sequence[str], *, commented: bool) -> Iterator[int]:
+    lines = [
+        (number, bare)
+        for number, line in enumerate(text.split("\n"), start=1)
+        if (bare := _bare(re.sub(r"^[\s#]+", "", line) if commented else line))
+    ]
+    texts = [bare for _, bare in lines]
+    for start in range(len(texts) - len(wanted) + 1):
+        if texts[start : start + len(wanted)] == list(wanted):
+            yield lines[start][0]
+
+
+def _bare(line: str) -> str:
+    """A line of code without spaces and trailing comment; "" for blank lines and comments."""
+    if not re.search(r"['\"]", line):
+        line = line.split("#", 1)[0]
+    text = "".join(line.split())
+    return "" if text.startswith("#") else text
