@@ -307,11 +307,15 @@ def a_converted_image_model_runs(tree, rng):
     return {"before": model(x), "after": tree.load("conversion").convert_norms(model)(x)}
 
 
-@case(seeds=1, covers=["src/alpha_init.py"])
+@case(seeds=2, covers=["src/alpha_init.py"])
 def alphas_of_many_widths(tree, rng):
     llm_alpha = tree.load("alpha_init").llm_alpha
     widths = [1, 2, 512, 1024, 1500, 2048, 3000, 4096, 5120, 6144, 8000, 8192, 12288, 10**6]
+    # one width between any two of the table, and some anywhere
+    between = [int(rng.numpy.integers(2**n + 1, 2 ** (n + 1))) for n in (10, 11, 12)]
+    drawn = [*between, *(int(w) for w in 2.0 ** rng.numpy.uniform(0, 16, 5))]
     return {
+        "drawn": [[llm_alpha(w, role) for w in drawn] for role in ("attention", "other")],
         "attention": [llm_alpha(w, "attention") for w in widths],
         "other": [llm_alpha(w, "other") for w in widths],
         "errors": [
@@ -329,7 +333,7 @@ def alphas_of_many_widths(tree, rng):
     }
 
 
-@case(seeds=1, covers=["src/alpha_init.py"])
+@case(seeds=2, covers=["src/alpha_init.py"])
 def alphas_set_in_whole_models(tree, rng):
     init = tree.load("alpha_init")
     dyt, blocks = tree.load("dynamic_tanh").DynamicTanh, tree.load("blocks")
@@ -355,8 +359,12 @@ def alphas_set_in_whole_models(tree, rng):
             },
         }
 
-    default, named = model(), model()
+    default, named, drawn = model(), model(), model()
+    width = int(rng.numpy.integers(2049, 8192))
+    names = [name for name in ("attention_norm", "norm", "q", "0") if rng.numpy.random() < 0.5]
     return {
+        "drawn_assigned": init.set_llm_alphas(drawn, width, names),
+        "drawn": state(drawn),
         "default_assigned": init.set_llm_alphas(default, 5120),
         "default": state(default),
         "named_assigned": init.set_llm_alphas(named, 4096, ["q", "0"]),

@@ -279,7 +279,7 @@ def only_layers_in_front_of_attention_get_the_larger_alpha(out, ref):
 
 @check("alphas_set_in_whole_models")
 def alphas_are_really_set_and_nothing_else(out, ref):
-    for name in ("default", "named"):
+    for name in ("default", "named", "drawn"):
         state, assigned = out[name], out[f"{name}_assigned"]
         assert state["alpha_init"] == assigned
         for path, parameters in state["parameters"].items():

@@ -17,7 +17,9 @@ from rcb_env.cases import case, raises
 @case(seeds=1, covers=["src/weighting.py"])
 def warm_up_factors(tree, rng):
     factor = tree.load("weighting").warmup_factor
+    drawn = rng.numpy.integers(1, 60, (12, 2))
     return {
+        "drawn": [factor(int(step), int(warm_up)) for step, warm_up in drawn],
         "ten": [factor(step, 10) for step in range(1, 14)],
         "two": [factor(step, 2) for step in range(1, 4)],
         "one": [factor(step, 1) for step in (1, 2, 3)],
