@@ -30,6 +30,7 @@ from rcb_env.cli import (
     results,
     run,
     serve,
+    suggest,
 )
 from rcb_env.errors import RcbError
 
@@ -51,6 +52,7 @@ for _command in (
     results.trajectory,
     export.export,
     check.check,
+    suggest.suggest,
     pull.pull,
     doctor.doctor,
     images.images,

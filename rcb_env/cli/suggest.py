@@ -1,0 +1,82 @@
+"""`rcb suggest`: which parts of a file would make good challenges."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rcb_env.cli import options
+
+if TYPE_CHECKING:
+    from rcb_env.suggest import Proposal
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--apply",
+    "numbers",
+    multiple=True,
+    callback=options.split_commas,
+    metavar="1,3",
+    help="Write the tags of these proposals into FILE.",
+)
+@options.as_json
+def suggest(file: Path, numbers: tuple[str, ...], as_json: bool) -> None:
+    """Propose regions of FILE, best first, and the files its paper has to show beside it.
+
+    Functions, loops, conditionals and `with` blocks are proposed, with their lines of code and the number of small faults
+    that can be made in them: a region in which little can go wrong tells agents apart badly. INSIDE is the number of the
+    proposal around it. Write the hint and the choice yourself; a proposal is where to start.
+    """
+    from rcb_env.errors import UsageError
+    from rcb_env.suggest import context, paper_folder, proposals, tagged
+
+    text = file.read_bytes().decode("utf-8", "surrogateescape")
+    found = proposals(text, path=str(file))
+    needed = context(file)
+    written = []
+    if numbers:
+        valid = {str(number): one for number, one in enumerate(found, start=1)}
+        if wrong := [number for number in numbers if number not in valid]:
+            raise UsageError(
+                f"there is no proposal {', '.join(wrong)}; `rcb suggest {file}` numbers them"
+            )
+        written = [valid[number] for number in numbers]
+        new = tagged(text, written, path=str(file))
+        file.write_bytes(new.encode("utf-8", "surrogateescape"))
+    if as_json:
+        told = [{"number": n, **dataclasses.asdict(one)} for n, one in enumerate(found, start=1)]
+        applied = [one.name for one in written]
+        answer = {"file": str(file), "paper": str(paper_folder(file)), "proposals": told}
+        click.echo(json.dumps({**answer, "context": needed, "applied": applied}))
+        return
+    if written:
+        for one in written:
+            click.echo(f"tagged {file}:{one.start}: {one.name}")
+    else:
+        _print_table(found)
+    click.echo(f"\ncontext: [{', '.join(needed)}]")
+
+
+def _print_table(found: tuple[Proposal, ...]) -> None:
+    if not found:
+        click.echo(
+            "nothing to propose: no function, loop, conditional or with block of fitting size"
+        )
+        return
+    rows = [["#", "PLACE", "LINES", "FAULTS", "KIND", "INSIDE", "NAME"]]
+    for number, one in enumerate(found, start=1):
+        inside = "" if one.inside is None else str(one.inside)
+        place = f"{one.start}-{one.end}"
+        rows.append(
+            [str(number), place, str(one.lines), str(one.faults), one.kind, inside, one.name]
+        )
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        click.echo("  ".join(cells).rstrip())
