@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from rcb_env.certify import Certificate, certify
+from rcb_env.certify import Certificate, CertificateFile, Problem, certify
 from rcb_env.grading import Grader
 from rcb_env.papers import Paper, load_dataset
 
@@ -194,3 +196,43 @@ def test_a_reference_that_fails_is_told_with_its_reason(tmp_path: Path, grader: 
     (message,) = messages(certificate, tmp_path)
     assert "the reference of src/small.py never passes; with final seeds: " in message
     assert "missing" in message
+
+
+def test_a_full_check_is_kept_and_read_back(tmp_path: Path, grader: Grader) -> None:
+    small = paper(tmp_path, STRONG)
+    full = certify(small, grader, depth="full")
+    path = tmp_path / "CERTIFICATE.json"
+    record = CertificateFile(path)
+    assert record.stale([small]) == ["small: is not on record"]
+    assert record.put(small, full, ["small"])
+    written = path.read_bytes()
+    known = json.loads(written)["papers"]["small"]
+    assert {name: (one["mutants"], one["killed"]) for name, one in known["regions"].items()} == {
+        region.challenge: (region.mutants, region.killed) for region in full.regions
+    }
+    assert known["mutants"] == full.mutants
+    assert known["reference"] == {"runs": full.reference_runs, "failures": 0}
+
+    again = CertificateFile(path)
+    assert again.stale([small]) == []
+    slower = dataclasses.replace(full, warm_test_s=99.0)
+    assert again.put(small, slower, ["small"])
+    assert path.read_bytes() == written, "another machine's times alone change nothing"
+    assert again.stale([]) == ["small: is no paper any more"]
+
+    light = certify(small, grader, depth="light")
+    assert light.ok
+    assert [region.mutants for region in light.regions] == [2, 2]
+    assert light.reference_runs == 2
+
+    for changed in ("src/small.py", "tests/survivors.yaml", "paper.md"):
+        file = tmp_path / "small" / changed
+        before = file.read_bytes() if file.exists() else None
+        file.write_bytes((before or b"[]") + b"\n")
+        (other,) = load_dataset(tmp_path / "small").papers
+        assert again.standing(other) == "changed", changed
+        file.unlink() if before is None else file.write_bytes(before)
+
+    broken = dataclasses.replace(full, problems=(Problem("a", 1, "is wrong"),))
+    assert not again.put(small, broken, ["small"])
+    assert CertificateFile(path).standing(small) == "missing", "what fails is not on record"

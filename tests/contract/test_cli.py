@@ -275,6 +275,21 @@ def test_check_answers_with_its_exit_code(tiny: Path, tmp_path: Path) -> None:
     assert "tiny/src/twice.py" in blind.stdout
 
 
+def test_a_certificate_makes_the_next_check_a_light_one(tiny: Path, tmp_path: Path) -> None:
+    options = ["--dataset", str(tiny), "--certificate", str(tiny / "CERTIFICATE.json")]
+    before = _rcb("check", "tiny", *options, folder=tmp_path)
+    assert "; not certified in " in before.stdout
+    assert _rcb("check", "--full", *options, folder=tmp_path).returncode == 0
+    light = _rcb("check", *options, folder=tmp_path)
+    assert light.returncode == 0
+    assert "; light check, " in light.stdout
+    assert "; 2 of 2 mutants fail; the reference passes 2 of 2 runs;" in light.stdout
+    (tiny / "tiny" / "paper.md").write_text("Other words.\n")
+    assert "; changed since it was certified in " in _rcb("check", *options, folder=tmp_path).stdout
+    (tiny / "CERTIFICATE.json").write_text("{}")
+    _one_line(_rcb("check", *options, folder=tmp_path), "CERTIFICATE.json", "rcb check --full")
+
+
 def test_a_run_in_which_no_model_answered_is_no_success(tiny: Path, tmp_path: Path) -> None:
     """Case C071: a server that is not there is no model that knows nothing."""
     options = ["--dataset", str(tiny), "--json", "--model-retries", "0"]
