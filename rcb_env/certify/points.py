@@ -1,7 +1,7 @@
 """What can be said of a paper without running code.
 
 Points: every region is short; nothing the agent sees holds a region's code; every reason for a
-surviving mutant names a mutant there is.
+surviving mutant names a mutant there is; nothing is left of what `rcb new` wrote.
 Guarantees: every finding has a file and a line; nothing is written.
 Not covered: what takes runs (run.py); tags and metadata (loading a paper refuses broken ones).
 """
@@ -16,11 +16,12 @@ from rcb_env.certify.reasons import Reasons
 from rcb_env.papers import Challenge, Paper
 
 MAX_REGION_LINES = 60
+STILL_TO_WRITE = "TODO(rcb new)"  # what `rcb new` marks lines with that somebody has to write
 
 
 def static_problems(paper: Paper) -> tuple[Problem, ...]:
-    """What can be said without running code: regions too long, answers in sight, stale reasons."""
-    problems = []
+    """What can be said without running code."""
+    problems = list(unwritten(paper))
     for challenge in paper.challenges:
         if challenge.lines > MAX_REGION_LINES:
             problems.append(
@@ -33,6 +34,19 @@ def static_problems(paper: Paper) -> tuple[Problem, ...]:
         problems += leaks(challenge)
     problems += Reasons(paper).problems
     return tuple(problems)
+
+
+def unwritten(paper: Paper) -> Iterator[Problem]:
+    """Lines of a paper's folder that are still what `rcb new` wrote."""
+    files = {**paper.files, **paper.tests}
+    if paper.layout == "native":
+        files |= {name: (paper.root / name).read_bytes() for name in ("paper.yaml", "paper.md")}
+    for path, data in sorted(files.items()):
+        for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), start=1):
+            _, found, what = line.partition(f"{STILL_TO_WRITE}: ")
+            if found:
+                what = what.strip(" \"]'")
+                yield Problem(str(paper.root / path), number, f"still to be written: {what}")
 
 
 def leaks(challenge: Challenge) -> tuple[Problem, ...]:

@@ -12,6 +12,7 @@ import pytest
 from rcb_env.certify import Certificate, CertificateFile, Problem, certify
 from rcb_env.grading import Grader
 from rcb_env.papers import Paper, load_dataset
+from rcb_env.scaffold import create
 
 SOURCE = """\
 def shift(x, by):
@@ -236,3 +237,19 @@ def test_a_full_check_is_kept_and_read_back(tmp_path: Path, grader: Grader) -> N
     broken = dataclasses.replace(full, problems=(Problem("a", 1, "is wrong"),))
     assert not again.put(small, broken, ["small"])
     assert CertificateFile(path).standing(small) == "missing", "what fails is not on record"
+
+
+def test_a_new_paper_lacks_nothing_but_words(tmp_path: Path, grader: Grader) -> None:
+    """The example of `rcb new` is certified as it is; what is told is what its author has to write."""
+    create("mine", tmp_path / "papers")
+    (mine,) = load_dataset(tmp_path / "papers").papers
+    found = certify(mine, grader, depth="full")
+    assert found.killed == found.mutants >= 20
+    assert all(": still to be written: " in str(problem) for problem in found.problems)
+    assert {Path(problem.path).name for problem in found.problems} == {
+        "paper.yaml",
+        "paper.md",
+        "example.py",
+        "cases.py",
+        "checks.py",
+    }

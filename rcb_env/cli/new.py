@@ -1,0 +1,31 @@
+"""`rcb new`: start a paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("paper")
+@click.option(
+    "--dataset",
+    type=click.Path(path_type=Path),
+    default=Path("papers"),
+    show_default=True,
+    metavar="FOLDER",
+    help="The data set it belongs to; made if there is none.",
+)
+def new(paper: str, dataset: Path) -> None:
+    """Make a folder for a new PAPER, its id, and add it to the data set's papers.yaml.
+
+    The folder holds every file a paper needs and an example that passes its tests. `rcb check` lists what remains to be
+    written; `rcb suggest` proposes regions of the paper's code.
+    """
+    from rcb_env.scaffold import create
+
+    for path in create(paper, dataset):
+        click.echo(f"wrote {path}")
+    click.echo(f"\nWhat remains to be written: rcb check --dataset {dataset} {paper}")
+    click.echo(f"Regions for its code:        rcb suggest {dataset / paper / 'src' / 'example.py'}")
