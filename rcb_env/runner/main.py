@@ -245,15 +245,24 @@ class Runner:
 
     def _is_as_it_was(self) -> bool:
         """Whether the processes that stay are alive and nobody of the same user has changed them."""
-        disturbed = select.poll()
-        for _, channel in self._zygotes.values():
-            disturbed.register(
-                channel, select.POLLIN
-            )  # an end of stream, or a message nobody asked for
-        if disturbed.poll(0):
+        if not all(self._answers(channel) for _, channel in self._zygotes.values()):
             return False
         try:
             return all(confine.condition(pid) == was for pid, was in self._conditions.items())
+        except OSError:
+            return False
+
+    def _answers(self, channel: socket.socket) -> bool:
+        """Whether a zygote answers, and had said nothing unasked. One that was just killed may look alive for a while."""
+        poll = select.poll()
+        poll.register(channel, select.POLLIN)
+        if poll.poll(0):
+            return False
+        try:
+            zygote.send(channel, {"do": "ping"})
+            return bool(poll.poll(_SWEEP_FOR_S * 1000)) and zygote.receive(channel)[0] == {
+                "alive": True
+            }
         except OSError:
             return False
 

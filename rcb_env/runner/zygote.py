@@ -84,6 +84,9 @@ def _serve(channel: socket.socket, preload: list[str]) -> NoReturn:
         message, descriptors = receive(channel)
         if not message:
             os._exit(0)
+        if message["do"] == "ping":
+            send(channel, {"alive": True})
+            continue
         if message["do"] == "zygote":
             peer = socket.socket(fileno=descriptors[0])
             send(channel, {"pid": spawn(peer, channel.close, message["preload"])})

@@ -43,6 +43,7 @@ _ENGINE_TIMEOUT_S = (
     60  # of a request to the engine; never of a test run, which goes over the attached stream
 )
 _END_KNOWN_AFTER_S = 5.0  # until the engine knows that a container whose stream ended is gone
+_ASK_AFTER_S = 2.0  # of silence: an engine may leave the stream of an ended container open
 _ENGINE_BACK_AFTER_S = 15.0  # how long an engine that is being restarted is waited for
 ENGINE_ERRORS = (docker.errors.DockerException, requests.exceptions.RequestException, OSError)
 
@@ -190,8 +191,23 @@ class DockerChannel:
             poll.register(self._socket, event)
         except (OSError, ValueError):
             raise self._dead("ended") from None
-        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-            raise self._dead("did not answer in time")
+        while not poll.poll(min(max(0.0, deadline - time.monotonic()), _ASK_AFTER_S) * 1000):
+            if not self._runs():
+                # What it still said arrives before the engine says that it ended; so this is the end.
+                if poll.poll(0):
+                    return
+                raise self._dead("ended")
+            if time.monotonic() >= deadline:
+                raise self._dead("did not answer in time")
+
+    def _runs(self) -> bool:
+        """False only when the engine says that the container ended, or does not know it any more."""
+        try:
+            return bool(engine().api.inspect_container(self._container)["State"]["Running"])
+        except docker.errors.NotFound:
+            return False
+        except (*ENGINE_ERRORS, SandboxUnavailable, KeyError):
+            return True  # nothing is known; an engine that stops ends the stream itself
 
     def _dead(self, why: str) -> BoxDied:
         said = bytes(self._errors).decode("utf-8", "replace").strip()

@@ -24,9 +24,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rcb_env import bundled
+from rcb_env.bundled import LOCK_FILE, image_names
 from rcb_env.errors import SandboxUnavailable, unknown
 
-LOCK_FILE = "requirements.lock"
 STAND_INS = "stand-ins"  # packages of ours in place of ones that suites import but never call
 _COMPLETE = (
     "rcb-complete"  # written last: an environment without it is the rest of an interrupted build
@@ -55,7 +56,7 @@ class BoxPython:
 
 def names() -> tuple[str, ...]:
     """The images that exist."""
-    return tuple(sorted(path.parent.name for path in folder().glob(f"*/{LOCK_FILE}")))
+    return image_names()
 
 
 def digest(image: str) -> str:
@@ -123,9 +124,7 @@ def cache_folder() -> Path:
 
 def folder() -> Path:
     """Where the images are described: a folder each, with a lock file and a Dockerfile."""
-    package = Path(__file__).resolve().parent.parent
-    bundled = package / "_data" / "images"
-    return bundled if bundled.is_dir() else package.parent / "images"
+    return bundled.folder("images")
 
 
 def _place(image: str) -> tuple[BoxPython, Path]:
