@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -112,16 +112,26 @@ class Document:
             return model.model_validate(value)
         except ValidationError as error:
             misfits = sorted(
-                (self.line(*place, *misfit["loc"]), number, self._explain(misfit, model))
-                for number, misfit in enumerate(error.errors())
+                (
+                    (self.line(*place, *misfit["loc"]), number, misfit)
+                    for number, misfit in enumerate(error.errors())
+                ),
+                key=lambda one: one[:2],
             )
-            line, _, message = misfits[0]
-            more = f" (and {len(misfits) - 1} more in this file)" if len(misfits) > 1 else ""
-            raise PaperError(message + more, path=self.path, line=line) from None
+            line, _, first = misfits[0]
+            told = [first]
+            if first["type"] == "missing":  # an author who lacks one key may lack many
+                told = [misfit for _, _, misfit in misfits if misfit["type"] == "missing"]
+            left = len(misfits) - len(told)
+            more = f" (and {left} more in this file)" if left else ""
+            raise PaperError(self._explain(told, model) + more, path=self.path, line=line) from None
 
     @staticmethod
-    def _explain(misfit: Any, model: type[BaseModel]) -> str:
-        key = ".".join(str(part) for part in misfit["loc"])
+    def _explain(misfits: Sequence[Any], model: type[BaseModel]) -> str:
+        keys = [".".join(str(part) for part in misfit["loc"]) for misfit in misfits]
+        if len(keys) > 1:
+            return f"the keys {', '.join(map(repr, keys))} are missing; add them"
+        (misfit,), (key,) = misfits, keys
         if misfit["type"] == "missing":
             return f"the key {key!r} is missing; add it"
         if misfit["type"] == "extra_forbidden":
@@ -153,7 +163,7 @@ def read_yaml(path: Path) -> Document:
         if _TAB_INDENT.match(content):
             raise PaperError("indented with a tab; use blanks", path=shown, line=number)
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = _compose(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise PaperError(
@@ -170,6 +180,17 @@ def read_yaml(path: Path) -> Document:
     return Document(shown, _value(node, (), False, lines, shown), lines)
 
 
+def _compose(text: str) -> yaml.Node | None:
+    """The document's tree. The parser in C takes a tenth of the time, but words its errors less well."""
+    fast = getattr(yaml, "CSafeLoader", None)
+    if fast is not None:
+        try:
+            return yaml.compose(text, Loader=fast)
+        except yaml.YAMLError:
+            pass
+    return yaml.compose(text, Loader=yaml.SafeLoader)
+
+
 def _value(
     node: yaml.Node,
     place: tuple[str | int, ...],
@@ -179,7 +200,7 @@ def _value(
 ) -> Any:
     lines.setdefault(place, node.start_mark.line + 1)
     if isinstance(node, yaml.ScalarNode):
-        plain_null = node.style is None and node.value in _NULLS
+        plain_null = not node.style and node.value in _NULLS
         return None if plain_null and not (is_name and node.value) else node.value
     if isinstance(node, yaml.SequenceNode):
         return [

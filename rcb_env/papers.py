@@ -24,7 +24,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from rcb_env import markers
+from rcb_env import bundled, markers
 from rcb_env.errors import PaperError, UsageError, unknown
 from rcb_env.imports import reachable, third_party
 from rcb_env.markers import Masked, Region
@@ -240,10 +240,9 @@ def load_dataset(name_or_folder: str | Path = "bundled") -> Dataset:
         PaperError: it is broken; with file and line.
     """
     if name_or_folder == "bundled":
-        package = Path(__file__).parent
-        for folder in (package / "_data" / "papers", package.parent / "papers"):
-            if (folder / "papers.yaml").is_file():
-                return _load_folder(folder)
+        folder = bundled.folder("papers")
+        if (folder / "papers.yaml").is_file():
+            return _load_folder(folder)
         raise UsageError("this installation has no bundled papers; install rcb-env again")
     if isinstance(name_or_folder, str) and name_or_folder in PUBLISHED:
         return replace(_load_folder(folder_of(name_or_folder)), name=name_or_folder)
@@ -355,6 +354,10 @@ def _load_native(root: Path, id: str) -> Paper:
     entry = document.parse(_NativePaper)
     if entry.id != id:
         raise document.error(f"the id is {entry.id!r} but the folder is called {id!r}", "id")
+    if entry.image not in (images := bundled.image_names()):
+        raise document.error(
+            f"there is no image {entry.image!r}; write one of {', '.join(images)}", "image"
+        )
     on_disk = _read_files(root)
     _check_lists(document, on_disk, entry.annotated, entry.context, ("annotated",), ("context",))
     for key, paths in (("annotated", entry.annotated), ("context", entry.context)):

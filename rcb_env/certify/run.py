@@ -240,7 +240,8 @@ class _Run:
 
     def _faults(self, warm_s: float) -> None:
         # A mutant may loop for ever; the paper's whole limit each time would take hours.
-        limit_s = min(self._paper.time_limit_s, max(5.0, 20 * warm_s))
+        least_s = 2.0 if self._depth == "light" else 5.0
+        limit_s = min(self._paper.time_limit_s, max(least_s, 20 * warm_s))
         hurried = dataclasses.replace(self._paper, time_limit_s=limit_s)
         # A paper that changes gets another sample in its next light check.
         seed = int(content_of(self._paper)[:8], 16) if self._depth == "light" else 0

@@ -19,6 +19,7 @@ from typing import Any
 import docker
 import docker.errors
 
+from rcb_env.bundled import LOCK_FILE
 from rcb_env.errors import SandboxUnavailable, unknown
 from rcb_env.sandbox import images
 from rcb_env.sandbox.docker import ENGINE_ERRORS, engine, reason
@@ -40,7 +41,7 @@ def tag(image: str) -> str:
     if image not in images.names():
         raise unknown("image", image, images.names())
     digest = hashlib.sha256()
-    for name in (images.LOCK_FILE, "Dockerfile"):
+    for name in (LOCK_FILE, "Dockerfile"):
         digest.update((folder / name).read_bytes())
     for path in sorted((folder / images.STAND_INS).rglob("*.py")):
         digest.update(path.read_bytes())
@@ -135,7 +136,7 @@ def _collect(image: str, version: str, target: Path, tell: Callable[[str], None]
     words += ["--python-version", version, "--implementation", "cp", "--no-compile"]
     for name in (*platforms, f"manylinux2014_{machine}", f"linux_{machine}"):
         words += ["--platform", name]
-    words += ["-r", str(images.folder() / image / images.LOCK_FILE)]
+    words += ["-r", str(images.folder() / image / LOCK_FILE)]
     done = subprocess.run(words, capture_output=True, text=True, check=False, umask=0o022)
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]

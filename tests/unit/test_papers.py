@@ -186,6 +186,16 @@ def test_a_data_set_survives_pickling(tmp_path: Path) -> None:
             "Alpha/paper.yaml:1: the key 'title' is missing; add it (and 1 more in this file)",
         ),
         (
+            "title: A first paper\nauthors: [A. Author, B. Author]",
+            "titel: A",
+            "Alpha/paper.yaml:1: the keys 'title', 'authors' are missing; add them (and 1 more in this file)",
+        ),
+        (
+            "image: cpu",
+            "image: gpu",
+            "Alpha/paper.yaml:11: there is no image 'gpu'; write one of cpu, public",
+        ),
+        (
             "image: cpu",
             "image: cpu\nimages: x",
             "Alpha/paper.yaml:12: unknown key 'images'; did you mean 'image'?",
