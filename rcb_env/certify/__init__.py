@@ -14,6 +14,8 @@ Not covered: the prose of a paper; known exploits, which have tests of their own
 public layout (`rcb_env.suites`).
 """
 
+from __future__ import annotations
+
 from rcb_env.certify.certificate import Certificate, CertificateFile, Depth, RegionResult, Survivor
 from rcb_env.certify.points import leaks, static_problems
 from rcb_env.certify.problem import Problem

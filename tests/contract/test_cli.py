@@ -112,6 +112,8 @@ def _one_line(done: subprocess.CompletedProcess[str], *words: str) -> None:
         (["show", "DyT/forwrd"], ["DyT/forwrd", "DyT/forward", "rcb list challenges"]),
         (["list", "challenges", "--papers", "x"], ["'x'"]),
         (["check", "DyTT"], ["DyTT", "DyT"]),
+        (["new", "../mine"], ["'../mine'", "letters, digits"]),
+        (["suggest", "nowhere.py"], ["nowhere.py"]),
         (["report", "nowhere"], ["nowhere", "run.json"]),
         (["trajectory", "nowhere"], ["nowhere", "run.json"]),
         (["grade", "nowhere.jsonl"], ["nowhere.jsonl"]),
@@ -273,6 +275,23 @@ def test_check_answers_with_its_exit_code(tiny: Path, tmp_path: Path) -> None:
     blind = _rcb("check", "tiny", *options, folder=tmp_path)
     assert blind.returncode == 1
     assert "tiny/src/twice.py" in blind.stdout
+
+
+def test_a_new_paper_is_started_and_regions_are_proposed_and_tagged(tmp_path: Path) -> None:
+    assert _rcb("new", "mine", folder=tmp_path).returncode == 0
+    source = tmp_path / "papers/mine/src/more.py"
+    source.write_text("import example\n\n\ndef half(x):\n    y = x * 0.5\n    return y + 0.25\n")
+    found = _last_object(_rcb("suggest", str(source), "--json", folder=tmp_path))
+    (first,) = found["proposals"]
+    assert (first["name"], first["start"], first["end"]) == ("half", 5, 6)
+    assert found["context"] == ["src/example.py"]
+    wrong = _rcb("suggest", str(source), "--apply", "2", folder=tmp_path)
+    _one_line(wrong, "no proposal 2", "rcb suggest")
+    assert _rcb("suggest", str(source), "--apply", "1", folder=tmp_path).returncode == 0
+    index = tmp_path / "papers/mine/paper.yaml"
+    index.write_text(index.read_text().replace("example.py]", "example.py, src/more.py]"))
+    rows = _rcb("list", "challenges", "--dataset", "papers", "--json", folder=tmp_path).stdout
+    assert [json.loads(row)["id"] for row in rows.splitlines()][-1] == "mine/half"
 
 
 def test_a_certificate_makes_the_next_check_a_light_one(tiny: Path, tmp_path: Path) -> None:
