@@ -55,7 +55,11 @@ def test_the_wheel_carries_every_bundled_paper_and_image(wheel: Path) -> None:
 
 def test_the_wheel_carries_our_packages_and_nothing_else(wheel: Path) -> None:
     tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"rcb_env", "rcb_agents"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {
+        "rcb_env",
+        "rcb_agents",
+        "rcb_verifiers.py",
+    }
     assert not [name for name in zipfile.ZipFile(wheel).namelist() if "__pycache__" in name]
 
 
