@@ -4,10 +4,10 @@ The suite runs on the candidate in a box the agent never touches. A candidate pa
 reference was reported as passed, once, by the object that ran it, and the process ended by itself. Since hostile code in
 that process can patch a comparison, forge a report or call the reference, the suite also runs with **canaries**: faults
 put into hidden code (the reference module, where there is one, else the suite), chosen because the suite reports them
-as failures when the real solution stands in the region. A candidate whose suite does not report them has disabled the
-suite, or takes its answers from the reference: `tampered`. For the final score the runs come in a secret order, so code
-that tells them apart by a clock, or by what it left behind, does not know in which of them to cheat. Feedback is given
-without canaries: nobody can try out against it what they notice.
+as failures when the real solution stands in the region. A candidate whose suite does not report them, or reports others
+that the fault does not reach, has disabled the suite, or takes its answers from the reference: `tampered`. For the final
+score the suite runs up to twenty times, in a secret order, as often with a canary as without: code that does not know
+which run it is must guess all of them. Feedback is given without canaries: nobody can try out against it what they notice.
 
 Canaries are searched for on first use and kept by content. Where none is found the verdict says so in a note.
 Not covered: code that recognises a canary, for which it must know the hidden code; luck with the secret order; and an
@@ -27,7 +27,7 @@ from typing import Any
 
 from platformdirs import user_cache_dir
 
-from rcb_env.canaries import Canary, Fault, Search, hidden_modules
+from rcb_env.canaries import Canary, Fault, Reaction, Search, hidden_modules
 from rcb_env.errors import BoxDied
 from rcb_env.isolated import ended_its_box, how_it_ended, limits, messages, read_error
 from rcb_env.papers import SUITE, Challenge, Paper
@@ -48,10 +48,8 @@ from rcb_env.verdict import (
 UNAVAILABLE = "is not available here, its suite fails on the reference"  # in messages of verdicts
 NO_CANARY = "no canary: no fault in hidden code makes this suite fail"  # a note of verdicts
 _RUN = "rcb_env.runner.suite_run:run"
-_PAIRS = 3  # true runs, and as many with a canary, for the final score
-_PAIRS_S = (
-    6.0  # what all of them together may take; a slow suite runs less often, once each at the least
-)
+_PAIRS = (4, 10)  # true runs, and as many with a canary, for the final score: at least, at most
+_PAIRS_S = 10.0  # what all of them together may take, before it is the fewest
 _NOT_PASSED = ("failed", "error")
 _OFFICIAL_WORDS = ("Error:", "Exception:", "Traceback", "failed")
 _secret = random.SystemRandom()
@@ -67,9 +65,9 @@ class _Report:
     done: bool
     imports: tuple[str, ...]
 
-    def failures(self) -> frozenset[str]:
-        """The tests that failed by an assertion."""
-        return frozenset(test for test, outcome in self.outcomes.items() if outcome == "failed")
+    def tests(self, outcome: str) -> frozenset[str]:
+        """The tests that ended like this."""
+        return frozenset(test for test, ended in self.outcomes.items() if ended == outcome)
 
 
 class GuardedGrading:
@@ -100,7 +98,7 @@ class GuardedGrading:
             return Verdict("infra_error", message=f"{paper.id} {UNAVAILABLE}: {trouble}")
         tree = {**challenge.tree(code), **_data(paper)}
         hidden = hidden_modules(paper)
-        expected = frozenset(t for t, o in baseline.outcomes.items() if o == "passed")
+        expected = baseline.tests("passed")
         canaries = self._canaries_of(challenge) if purpose == "final" else ()
         verdict, noticed = Verdict("infra_error"), ""
         first = _secret.choice((None, _secret.choice(canaries))) if canaries else None
@@ -138,9 +136,9 @@ class GuardedGrading:
             return report
 
     def _canaries_of(self, challenge: Challenge) -> tuple[Canary, ...]:
-        def try_fault(fault: Fault) -> frozenset[str] | None:
+        def try_fault(fault: Fault) -> Reaction | None:
             report = self._reference_run(challenge, fault.hidden)
-            return report.failures() if report.done else None
+            return Reaction(report.tests("failed"), report.tests("passed")) if report.done else None
 
         paper = challenge.paper
         with self._only_one(f"canaries {paper.content_hash}") as key:
@@ -183,7 +181,8 @@ def _rounds(
 
     Code that cheats in some runs and not in others has to guess all of them. Quick suites run more often.
     """
-    pairs = max(1, min(_PAIRS, int(_PAIRS_S / (2 * run_s + 1e-9))))
+    fewest, most = _PAIRS
+    pairs = max(fewest, min(most, int(_PAIRS_S / (2 * run_s + 1e-9))))
     left: list[Canary | None] = [None] * pairs
     left += [_secret.choice(canaries) for _ in range(pairs)]
     left.remove(None if first is None else next(one for one in left if one is not None))
@@ -293,14 +292,19 @@ def _verdict(run: RunResult, report: _Report, expected: frozenset[str]) -> Verdi
 
 
 def _silence(run: RunResult, canary: Canary) -> str:
-    """What a suite that ran with a canary should have reported and did not, in words; empty when all is well."""
+    """How a suite that ran with a canary differs from the same on the real solution, in words; empty when all is well."""
     report = _report(run.result)
     place = canary.fault.place
     if run.ended != "exit" or not report.done:
         return f"the suite does not come to its end when there is a known fault in {place}"
     silent = sorted(t for t in canary.caught_by if report.outcomes.get(t) not in _NOT_PASSED)
+    if silent:
+        return f"the suite reports no failure for a known fault in {place}: {silent[0]}"
+    loud = sorted(t for t in canary.untouched if report.outcomes.get(t) != "passed")
     return (
-        f"the suite reports no failure for a known fault in {place}: {silent[0]}" if silent else ""
+        f"the suite blames a known fault in {place} for what it does not reach: {loud[0]}"
+        if loud
+        else ""
     )
 
 
