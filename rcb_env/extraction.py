@@ -41,8 +41,10 @@ _UNNAMED = frozenset(("", "code", "source"))
 _DIFFS = frozenset(("diff", "patch", "udiff"))
 _WRAPPERS = frozenset(("markdown", "md", "mdx"))
 
-_THINK = re.compile(
-    r"""(?<!["'`\\\w])(?:<(/?)(?:think|thinking|thought|reasoning)>|\[(/?)THINK\])(?!["'`\\])""",
+_THINK = re.compile(  # not in quotes, single backquotes, or at the end of a word; a fence may touch it
+    r"""(?<!["'\\])(?<!(?<!``)`)(?:(?<!\w)(?=[<\[]\w)|(?=[<\[]/))"""
+    r"""(?:<(/?)(?:think|thinking|thought|reasoning)>|\[(/?)THINK\])"""
+    r"""(?!["'\\])(?!`(?!``))""",
     re.IGNORECASE,
 )
 _FENCE = re.compile(
@@ -186,14 +188,17 @@ def _without_reasoning(text: str) -> tuple[str, bool]:
     """The reply without reasoning at its beginning; True if the reasoning never ends.
 
     A tag counts only at the beginning or the end of a line and away from quotes: code may well
-    speak of such tags. A lone closing tag (the opening one was in the prompt) must not be in a
+    speak of such tags. What ends the reasoning that a reply begins with may stand within a line,
+    if no other tag does. A lone closing tag (the opening one was in the prompt) must not be in a
     block of code.
     """
     while True:
-        tags = [found for found in _THINK.finditer(text) if _at_edge(text, found)]
+        all_tags = list(_THINK.finditer(text))
+        tags = [found for found in all_tags if _at_edge(text, found)]
         opening = next((tag for tag in tags if not _closes(tag)), None)
         closing = next((tag for tag in tags if _closes(tag)), None)
         if opening is not None and not text[: opening.start()].strip():
+            closing = closing or next((tag for tag in all_tags if _closes(tag)), None)
             if closing is None:
                 return "", True
         elif (

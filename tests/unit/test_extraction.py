@@ -238,6 +238,11 @@ DRAFT = fenced("        return x  # draft")
             f"<think>\n```python\nx = (\n</think>\n{fenced(BODY)}", id="open fence inside"
         ),
         pytest.param(f"<think>\n{DRAFT}\n</think>\n{BODY}", id="answer without a fence"),
+        pytest.param(f"<think>\n{DRAFT}\n</think>{fenced(BODY)}", id="fence on the tag's line"),
+        pytest.param(f"<think>\n{DRAFT}</think>\n{fenced(BODY)}", id="tag on the fence's line"),
+        pytest.param(f"<think>\nin ``` I put\n```\nit</think>\n{fenced(BODY)}", id="stray marks"),
+        pytest.param(f"<think>so it is</think>\n{BODY}", id="one line, no fence"),
+        pytest.param(f"<think>so</think> Answer:\n{fenced(BODY)}", id="tags within a line"),
     ],
 )
 def test_a_draft_in_the_reasoning_is_never_the_answer(reply: str) -> None:
