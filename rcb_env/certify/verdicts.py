@@ -12,9 +12,12 @@ import importlib.metadata
 import json
 import platform
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 from rcb_env.papers import Challenge, Paper
+
+_PACKAGE = Path(__file__).parents[1]
 
 
 class Verdicts:
@@ -67,24 +70,30 @@ class Verdicts:
 
 
 def grading_code() -> str:
-    """Hash of the code that turns a candidate into a verdict; the same on every machine."""
-    package = Path(__file__).parents[1]
-    modules = ("cases", "grading", "verdict", "isolated", "guarded", "canaries", "mutation")
-    state = hashlib.sha256()
-    for source in [
-        *(package / f"{name}.py" for name in modules),
-        *sorted(package.glob("runner/*.py")),
-    ]:
-        state.update(source.read_bytes())
-    return state.hexdigest()
+    """Hash of the code that turns a native paper's candidate into a verdict; the same on every machine."""
+    public = (
+        "suite_run.py",
+    )  # for papers in the public layout only, as guarded.py and canaries.py
+    runner = [path for path in sorted(_PACKAGE.glob("runner/*.py")) if path.name not in public]
+    modules = ("cases", "grading", "verdict", "isolated", "mutation")
+    return _hash_of([*(_PACKAGE / f"{name}.py" for name in modules), *runner])
 
 
 def machinery() -> str:
-    """Hash of all that turns a candidate into a verdict here: `grading_code` and the versions in use."""
-    state = hashlib.sha256(f"{grading_code()} {platform.python_version()}".encode())
+    """Hash of all that turns any candidate into a verdict here: the code, and the versions in use."""
+    public = [_PACKAGE / name for name in ("guarded.py", "canaries.py", "runner/suite_run.py")]
+    code = f"{grading_code()} {_hash_of(public)}"
+    state = hashlib.sha256(f"{code} {platform.python_version()}".encode())
     for name in ("numpy", "torch"):
         try:
             state.update(f"{name} {importlib.metadata.version(name)}".encode())
         except importlib.metadata.PackageNotFoundError:
             continue
+    return state.hexdigest()
+
+
+def _hash_of(sources: Iterable[Path]) -> str:
+    state = hashlib.sha256()
+    for source in sources:
+        state.update(source.read_bytes())
     return state.hexdigest()

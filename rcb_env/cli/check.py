@@ -52,7 +52,7 @@ def check(
     """Certify papers: all of a data set, or those named by id. Exit code 1 if anything is wrong.
 
     A paper passes when its reference passes again and again, its emptied regions and nearly all small faults in them
-    fail, and no region's code stands elsewhere in what an agent sees. A light check grades the reference and emptied
+    fail, its outputs depend on what cases draw, and no region's code stands elsewhere in what an agent sees. A light check grades the reference and emptied
     regions as ever, but only two faults a region.
 
     Of a public data set (researchcodebench) it is said which papers work here, and which regions pass when they are left
