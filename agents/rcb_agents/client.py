@@ -62,6 +62,7 @@ class _Attempt:
     data: Mapping[str, Any] = field(default_factory=dict)
     request_id: str | None = None
     trouble: str = ""
+    no_server: bool = False
     wait_s: float | None = None
     adapted: bool = False
 
@@ -145,6 +146,16 @@ class OpenAIModel:
                     f"{self.url} asks to wait {tried.wait_s:.0f} s, longer than"
                     f" {longest_s:g} s ({trouble}); resume the run later"
                 )
+            if (
+                retries == self.settings.max_retries
+                and tried.no_server
+                and not self._server.answered
+            ):
+                raise faults.refusal(
+                    self.url,
+                    f"cannot be reached ({trouble}). Start the server, or name another with"
+                    " --base-url; then resume the run",
+                )
             if retries == self.settings.max_retries:
                 raise ModelError(f"{self.url} gave no reply, {retries + 1} times: {trouble}")
             time.sleep(self._pause_s(retries) if tried.wait_s is None else tried.wait_s)
@@ -162,7 +173,8 @@ class OpenAIModel:
             except openai.APITimeoutError:
                 return _Attempt(trouble=f"no reply within {self.settings.timeout_s:g} s")
             except openai.APIConnectionError as error:
-                return _Attempt(trouble=f"the connection failed: {error.__cause__ or error}")
+                why = f"the connection failed: {error.__cause__ or error}"
+                return _Attempt(trouble=why, no_server=_is_unreachable(error))
             except openai.APIStatusError as error:
                 if self._adapted(error):
                     return _Attempt(adapted=True)
@@ -213,17 +225,20 @@ class OpenAIModel:
 
     def _adapted(self, error: openai.APIStatusError) -> bool:
         """Whether a parameter was refused that can be left out or renamed."""
-        wanted = {
-            name
-            for name in ("temperature", "max_tokens")
-            if getattr(self.settings, name) is not None
-        }
         name = faults.refused_parameter(
-            error.status_code, f"{error.param} {error.message}", wanted - self._server.without
+            error.status_code,
+            f"{error.param} {error.message}",
+            self._adaptable() - self._server.without,
         )
         if name is not None:
             self._server.without.add(name)
         return name is not None
+
+    def _adaptable(self) -> set[str]:
+        """The parameters of a request that can be left out or renamed."""
+        settings = self.settings
+        given = {n for n in ("temperature", "max_tokens") if getattr(settings, n) is not None}
+        return given | ({"include"} if settings.api == "responses" else set())
 
     def _raise_if_final(self, error: openai.APIStatusError) -> None:
         """Raise what another try cannot change."""
@@ -235,6 +250,7 @@ class OpenAIModel:
             url=self.url,
             model=self._endpoint.model,
             key_variable=self._endpoint.key_variable,
+            has_key=bool(self._endpoint.key),
             answered=self._server.answered,
         )
         if final is not None:
@@ -288,6 +304,8 @@ class OpenAIModel:
             usage=self._usage(answer, prompt, replayed),
             request_id=request_id,
             retries=retries,
+            refused=tuple(sorted(self._adaptable() & self._server.without)),
+            reasoning_items=answer.reasoning_items,
         )
 
     def _usage(self, answer: Answer, prompt: str, replayed: bool) -> Usage:
@@ -312,6 +330,18 @@ class OpenAIModel:
             replayed_calls=1 if replayed else 0,
             replayed_tokens=sent + made if replayed else 0,
         )
+
+
+def _is_unreachable(error: BaseException) -> bool:
+    """Whether no connection was made at all: nobody listens there, or nobody knows the name."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if (
+            type(cause).__name__ == "ConnectError"
+        ):  # of the HTTP library, which is not imported here
+            return True
+        cause = cause.__cause__
+    return False
 
 
 def _as_text(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:

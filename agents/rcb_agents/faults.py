@@ -24,11 +24,12 @@ _OVERFLOW = re.compile(
     r"|reduce the length of the (?:messages|prompt|input)|max_tokens must be at least 1, got -",
     re.IGNORECASE,
 )
+_INCLUDE = re.compile(r"\binclude\b|encrypted[_ ]content", re.IGNORECASE)
 _RENAME_MAX_TOKENS = re.compile(r"max_completion_tokens|unsupported|not supported", re.IGNORECASE)
 
 
 def refused_parameter(status: int, text: str, wanted: set[str]) -> str | None:
-    """The parameter to leave out ("temperature") or to rename ("max_tokens"), if it is that.
+    """The parameter to leave out ("temperature", "include") or to rename ("max_tokens"), if it is that.
 
     Args:
         status: of the reply.
@@ -39,6 +40,8 @@ def refused_parameter(status: int, text: str, wanted: set[str]) -> str | None:
         return None
     if "temperature" in wanted and "temperature" in text:
         return "temperature"
+    if "include" in wanted and _INCLUDE.search(text):
+        return "include"
     if "max_tokens" in wanted and "max_tokens" in text and _RENAME_MAX_TOKENS.search(text):
         return "max_tokens"
     return None
@@ -53,6 +56,7 @@ def final(
     url: str,
     model: str,
     key_variable: str,
+    has_key: bool,
     answered: bool,
 ) -> Exception | None:
     """The exception for what another try cannot change; None where one may help.
@@ -65,12 +69,15 @@ def final(
         url: what was called.
         model: the name that was sent.
         key_variable: where the key comes from.
+        has_key: whether one was sent.
         answered: whether this server has answered a request for this model before.
     """
     if status < 500 and _OVERFLOW.search(f"{code} {message}"):
         return NoAnswer("context_exceeded", said)
     if code in _FILTERED:
         return NoAnswer("refused", said)
+    if status == 401 and not has_key:
+        return refusal(url, f"wants a key (401): {said}. {key_variable} is not set: export it")
     if status == 401:
         return refusal(url, f"refused the key (401): {said}. Check {key_variable}")
     if status == 403:

@@ -98,7 +98,8 @@ class Conversation:
                     raise
                 gone = more
             else:
-                self.messages.append(assistant_message(reply.text, reply.tool_calls))
+                said = (reply.text, reply.tool_calls, reply.reasoning_items)
+                self.messages.append(assistant_message(*said))
                 self._recorded = len(self.messages)  # the reply stands in the record already
                 self._task.spend(reply.usage)
                 return reply

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from rcb_env import Usage
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
+REASONING_ITEMS = "reasoning_items"
 _LONGEST_NAME = 64  # of a tool, in the APIs
 
 
@@ -37,6 +38,8 @@ class Reply:
         usage: of this call.
         request_id: the server's name for the request.
         retries: how often the request was sent again.
+        refused: parameters that were asked for and left out or renamed, since the model refuses them.
+        reasoning_items: what the responses API wants to see again, as it came; nothing in it can be read.
     """
 
     text: str
@@ -47,15 +50,24 @@ class Reply:
     usage: Usage = field(default_factory=Usage)
     request_id: str | None = None
     retries: int = 0
+    refused: tuple[str, ...] = ()
+    reasoning_items: tuple[Mapping[str, Any], ...] = ()
 
 
-def assistant_message(text: str, calls: Sequence[ToolRequest]) -> dict[str, Any]:
+def assistant_message(
+    text: str,
+    calls: Sequence[ToolRequest],
+    reasoning_items: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
     """A reply as the message that stands for it in the conversation from then on.
 
     Arguments that are no JSON object and names that no tool can have are made harmless: servers
-    refuse a conversation that holds them, though the model wrote them.
+    refuse a conversation that holds them, though the model wrote them. The key `REASONING_ITEMS`
+    is ours: it is sent to the API it came from, as items of their own.
     """
     message: dict[str, Any] = {"role": "assistant", "content": text}
+    if reasoning_items:
+        message[REASONING_ITEMS] = [dict(item) for item in reasoning_items]
     if calls:
         message["content"] = text or None
         message["tool_calls"] = [

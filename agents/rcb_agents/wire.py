@@ -5,7 +5,7 @@ conversation in its own form. Pure: no connection is made here.
 
 Guarantees: whatever a server sends is read without an exception; tool calls keep their arguments as
 the text that came, JSON or not; what is sent back of them is always something a server takes.
-Not covered: streaming; reasoning items are not sent back to the responses API.
+Not covered: streaming.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rcb_agents.replies import ToolRequest
+from rcb_agents.replies import REASONING_ITEMS, ToolRequest
 from rcb_env import ModelSettings
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Answer:
     finish_reason: str | None = None
     refusal: str | None = None
     tool_calls: tuple[ToolRequest, ...] = ()
+    reasoning_items: tuple[Mapping[str, Any], ...] = ()
     id: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -88,7 +89,10 @@ def _chat_body(
     }
     return {
         "model": model,
-        "messages": [_sendable(message) for message in messages],
+        "messages": [
+            {key: value for key, value in _sendable(message).items() if key != REASONING_ITEMS}
+            for message in messages
+        ],
         **_given(wanted),
     }
 
@@ -142,6 +146,8 @@ def _responses_body(
         "model": model,
         "input": [item for message in messages for item in _items(_sendable(message))],
         "store": False,
+        # Nothing is stored there, so what the model thought comes along, sealed, and goes back with its calls.
+        **({} if "include" in without else {"include": ["reasoning.encrypted_content"]}),
         **_given(wanted),
     }
 
@@ -150,7 +156,7 @@ def _items(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     if message["role"] == "tool":
         output = {"call_id": message["tool_call_id"], "output": message["content"]}
         return [{"type": "function_call_output", **output}]
-    items: list[dict[str, Any]] = []
+    items: list[dict[str, Any]] = list(message.get(REASONING_ITEMS, ()))
     if message.get("content"):
         items.append({"role": message["role"], "content": message["content"]})
     for call in message.get("tool_calls", ()):
@@ -188,6 +194,11 @@ def _read_responses(data: Mapping[str, Any]) -> Answer | str | None:
         finish_reason=_finish_of(data, calls),
         refusal="".join(_text(part.get("refusal")) for part in parts) or None,
         tool_calls=calls,
+        reasoning_items=tuple(
+            item
+            for item in items
+            if item.get("type") == "reasoning" and item.get("encrypted_content")
+        ),
         id=_text(data.get("id")) or None,
         prompt_tokens=_count(counts.get("input_tokens")),
         completion_tokens=_count(counts.get("output_tokens")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -276,7 +277,8 @@ def run_config(given: Mapping[str, Any]) -> RunConfig:
     if given["model"] is not None:
         model = ModelSettings(
             name=given["model"],
-            base_url=given["base_url"],
+            # As an option, so that the record says who was asked, and a resumed run asks the same server.
+            base_url=given["base_url"] or os.environ.get("OPENAI_BASE_URL", "").strip() or None,
             api=given["api"],
             models_file=given["models_file"],
             cache=given["cache"],

@@ -150,13 +150,24 @@ def test_a_slow_reply_is_waited_for(model_server: Server) -> None:
     assert ask(model_server, timeout_s=5).text == "late"
 
 
-def test_a_server_that_is_not_there_is_an_api_error() -> None:
+def test_a_server_that_was_never_there_stops_the_run() -> None:
+    """Trying every challenge against it would take hours to say the same."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
     asked = OpenAIModel(ModelSettings("m", base_url=url, max_retries=0))
-    with pytest.raises(ModelError, match=f"{url}/chat/completions gave no reply"):
+    with pytest.raises(ModelRefusedRequest, match=f"{url}/chat/completions cannot be reached"):
         asked.complete(QUESTION)
+
+
+def test_a_server_that_is_gone_for_a_while_is_an_api_error(model_server: Server) -> None:
+    model_server.plays(model_server.answer("a", headers={"Connection": "close"}))
+    asked = model(model_server, max_retries=0)
+    asked.complete(QUESTION)
+    model_server.stop()
+    with pytest.raises(ModelError, match="gave no reply") as caught:
+        asked.complete(QUESTION)
+    assert not isinstance(caught.value, ModelRefusedRequest)
 
 
 def test_a_failure_in_the_body_of_a_200_is_asked_for_again(model_server: Server) -> None:
@@ -286,6 +297,15 @@ def test_what_no_retry_can_change_stops_at_once(
     assert len(model_server.requests) == 1
 
 
+def test_a_missing_key_is_not_called_a_wrong_one(
+    model_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    model_server.plays(model_server.error(401, "No key."))
+    with pytest.raises(ModelRefusedRequest, match=r"wants a key .* OPENAI_API_KEY is not set"):
+        ask(model_server)
+
+
 def test_one_bad_prompt_among_good_ones_does_not_stop_the_run(model_server: Server) -> None:
     model_server.plays("ok", model_server.error(400, "unknown token in prompt"))
     asked = model(model_server)
@@ -402,7 +422,11 @@ def test_a_refused_temperature_is_left_out_from_then_on(model_server: Server) ->
     no = "Unsupported value: 'temperature' does not support 0 with this model."
     model_server.plays(model_server.error(400, no, param="temperature"), "a", "b")
     asked = model(model_server, temperature=0.0)
-    assert [asked.complete(QUESTION).text for _ in range(2)] == ["a", "b"]
+    replies = [asked.complete(QUESTION) for _ in range(2)]
+    assert [(reply.text, reply.refused) for reply in replies] == [
+        ("a", ("temperature",)),
+        ("b", ("temperature",)),
+    ]
     sent = ["temperature" in request["body"] for request in model_server.requests]
     assert sent == [True, False, False]
 

@@ -108,6 +108,15 @@ def test_an_incomplete_response_says_why(
     assert (reply.text, reply.finish_reason) == ("", finish)
 
 
+def test_a_server_that_seals_no_reasoning_is_asked_without(model_server: Server) -> None:
+    no = "Unknown parameter: 'include'."
+    model_server.plays(
+        model_server.error(400, no, param="include"), model_server.response(said("a"))
+    )
+    assert (respond(model_server).text, len(model_server.requests)) == ("a", 2)
+    assert "include" not in model_server.requests[1]["body"]
+
+
 def test_a_refusal_in_a_response_is_kept(model_server: Server) -> None:
     refusal = {"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}
     model_server.plays(model_server.response(refusal))
@@ -129,7 +138,7 @@ def test_an_overflow_and_a_wrong_key_are_known_there_too(model_server: Server) -
     with pytest.raises(NoAnswer, match="context_exceeded"):
         respond(model_server)
     model_server.plays(model_server.error(401, "bad key"))
-    with pytest.raises(ModelRefusedRequest, match="/v1/responses refused the key"):
+    with pytest.raises(ModelRefusedRequest, match="/v1/responses wants a key"):
         respond(model_server)
 
 

@@ -104,8 +104,10 @@ def test_the_responses_api_does_the_same(play: Play, model_server: Server) -> No
             "arguments": json.dumps(arguments),
         }
 
+    unsealed = {"type": "reasoning", "id": "rs_0", "summary": []}
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2VhbGVk"}
     model_server.plays(
-        model_server.response({"type": "reasoning", "summary": []}, call(*LOOK, "a")),
+        model_server.response(unsealed, thought, call(*LOOK, "a")),
         model_server.response(call(*WRITE, "b"), call("submit", {}, "c")),
     )
     episode, _ = play("tools", server=model_server, settings={"api": "responses"})
@@ -114,9 +116,11 @@ def test_the_responses_api_does_the_same(play: Play, model_server: Server) -> No
     assert first["path"] == "/v1/responses"
     assert first["body"]["tools"][0]["name"] == "list_files"
     assert [item.get("type") or item["role"] for item in second["body"]["input"]] == [
-        *("user", "function_call", "function_call_output")
+        *("user", "reasoning", "function_call", "function_call_output")
     ]
-    assert second["body"]["input"][2]["call_id"] == "a"
+    assert second["body"]["input"][1] == thought  # a reasoning model goes on where it was
+    assert second["body"]["input"][3]["call_id"] == "a"
+    assert first["body"]["include"] == ["reasoning.encrypted_content"]
     assert second["body"]["store"] is False
 
 
