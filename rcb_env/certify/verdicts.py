@@ -7,6 +7,7 @@ Not covered: what is asked and what follows from the answers (run.py, `rcb_env.s
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.metadata
 import json
@@ -69,6 +70,7 @@ class Verdicts:
                     file.write(json.dumps({"key": key, "value": value}) + "\n")
 
 
+@functools.cache  # one process has one answer, also when somebody edits the code meanwhile
 def grading_code() -> str:
     """Hash of the code that turns a native paper's candidate into a verdict; the same on every machine."""
     public = (
@@ -79,6 +81,7 @@ def grading_code() -> str:
     return _hash_of([*(_PACKAGE / f"{name}.py" for name in modules), *runner])
 
 
+@functools.cache
 def machinery() -> str:
     """Hash of all that turns any candidate into a verdict here: the code, and the versions in use."""
     public = [_PACKAGE / name for name in ("guarded.py", "canaries.py", "runner/suite_run.py")]
