@@ -3,6 +3,9 @@
     python -m benchmarks --quick
 
 measure.py   samples of jobs that take turns, and what is said of them
+instead.py   steps of an environment against containers that are asked for each: docker exec, mini-swe-agent, swe-rex
+envs.py      steps per second against the number of environments; graded completions per second
+summary.py   one table and one chart of a run
 plain.py     the plain way: an interpreter of its own, fresh or already warm, that runs a paper's cases
 grading.py   one warm grading against a fresh interpreter
 actions.py   steps of an environment against `docker exec`, `docker run` and a fresh interpreter

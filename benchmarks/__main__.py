@@ -9,15 +9,15 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from benchmarks import actions, folders, grading, measure, steps, waiting
+from benchmarks import actions, envs, folders, grading, instead, measure, steps, summary, waiting
 from rcb_env.errors import RcbError, SandboxUnavailable
 from rcb_env.sandbox import MAKERS, make
 
-NAMES = ("grading", "actions", "folders", "steps", "waiting")
+NAMES = ("instead", "envs", "grading", "actions", "folders", "steps", "waiting")
 
 
 @click.command()
-@click.argument("names", nargs=-1, type=click.Choice(NAMES))
+@click.argument("names", nargs=-1, type=click.Choice(("all", *NAMES)))
 @click.option("--quick", is_flag=True, help="A few samples of each, to see that all works.")
 @click.option(
     "--sandbox",
@@ -29,6 +29,9 @@ NAMES = ("grading", "actions", "folders", "steps", "waiting")
 @click.option("--public", type=click.Path(path_type=Path), help="Folder of the public data set.")
 @click.option("--papers", default="", help="Papers of the public data set, by comma.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where the JSON file goes.")
+@click.option(
+    "--chart", type=click.Path(path_type=Path), help="Where the chart goes (.svg or .png)."
+)
 def main(
     names: tuple[str, ...],
     quick: bool,
@@ -36,15 +39,20 @@ def main(
     public: Path | None,
     papers: str,
     out: Path | None,
+    chart: Path | None,
 ) -> None:
-    """Measure NAMES, or everything."""
+    """Measure NAMES, or everything ("all"): a table each, one for the whole, and a chart."""
     console = Console(width=150)
     before = measure.machine()
     usable = _usable(makers or MAKERS, console)
     results = []
-    for name in names or NAMES:
+    for name in NAMES if not names or "all" in names else dict.fromkeys(names):
         console.print(f"[dim]{name} ...[/dim]")
-        if name == "grading":
+        if name == "instead":
+            result = instead.run(usable, quick=quick)
+        elif name == "envs":
+            result = envs.run(usable, quick=quick)
+        elif name == "grading":
             result = grading.run(usable, quick=quick)
         elif name == "actions":
             result = actions.run(usable, quick=quick)
@@ -60,6 +68,11 @@ def main(
             console.print(table)
         for note in result.notes:
             console.print(f"  {note}", markup=False)
+    if {"instead", "envs"} & {result.name for result in results}:
+        console.print(summary.table(results))
+    if chart is not None:
+        summary.draw(results, chart)
+        console.print(f"drawn: {chart}", markup=False)
     after = measure.machine()["load_average_1min"]
     told = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -109,9 +109,20 @@ class Plain:
     ) -> None:
         self.close()
 
-    def fresh(self) -> None:
-        """Test once, in a fresh interpreter."""
-        subprocess.run(self._command, cwd=self._tree, env=self._environment, check=True)
+    @property
+    def folder(self) -> Path:
+        """Where the tree, the library and the tests lie."""
+        return self._folder
+
+    def program(self) -> str:
+        """A shell command that does what `fresh` does, wherever the folder is mounted at its path."""
+        script = self._folder / "test.py"
+        script.write_text(_PROGRAM)
+        return f"cd {self._tree} && PYTHONPATH=$PYTHONPATH:{self._folder / 'library'} python3 {script} {self._folder / 'hidden'}"
+
+    def fresh(self, tree: Path | None = None) -> None:
+        """Test once, in a fresh interpreter; a copy of the tree where one is given."""
+        subprocess.run(self._command, cwd=tree or self._tree, env=self._environment, check=True)
 
     def warm(self) -> None:
         """Test once, in a process that has done so before."""

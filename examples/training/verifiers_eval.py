@@ -3,7 +3,7 @@
     pip install 'rcb-env[verifiers]'
     python examples/training/verifiers_eval.py --model NAME --base-url http://127.0.0.1:8000/v1
 
-Its own command does the same: ``vf-eval rcb-verifiers --env.taskset.papers DyT ...``. Without an
+Its own command does the same: ``vf-eval rcb-verifiers --env.taskset.papers '["DyT"]' ...``. Without an
 address a scripted model answers that knows the solutions, so this shows that the parts fit.
 """
 

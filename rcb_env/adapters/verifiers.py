@@ -1,6 +1,6 @@
 """Challenges for `verifiers` 0.4 and later (its ``v1`` stack), and so for prime-rl and ``vf-eval``.
 
-    vf-eval rcb-verifiers --env.taskset.papers DyT --model NAME --client.base-url http://...
+    vf-eval rcb-verifiers --env.taskset.papers '["DyT"]' --model NAME --client.base-url http://... --no-push
 
 ``rcb_verifiers`` is the plugin's name: one challenge is one task, and `ChallengeHarness` plays it in
 this process, with the model's own tool calls. Nothing runs on the host but the environment, whose
