@@ -51,20 +51,29 @@ def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]]:
     return (json.loads(data) if data else {}), list(descriptors)
 
 
-def spawn(channel: socket.socket, close: Callable[[], None], preload: list[str]) -> int:
-    """Fork this process into a zygote that serves `channel`; returns its pid (in the parent)."""
+def spawn(
+    channel: socket.socket, close: Callable[[], None], preload: list[str], *, first: bool = True
+) -> int:
+    """Fork this process into a zygote that serves `channel`; returns its pid (in the parent).
+
+    Args:
+        channel: the zygote's end.
+        close: closes what the zygote must not have.
+        preload: modules to import.
+        first: whether it is no zygote's child, and so shares its memory with none.
+    """
     pid = os.fork()
     if pid:
         return pid
     try:
         close()
-        _serve(channel, preload)
+        _serve(channel, preload, first)
     except BaseException:
         traceback.print_exc()
     os._exit(1)
 
 
-def _serve(channel: socket.socket, preload: list[str]) -> NoReturn:
+def _serve(channel: socket.socket, preload: list[str], first: bool) -> NoReturn:
     confine.set_dumpable(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     failed = {}
@@ -77,6 +86,8 @@ def _serve(channel: socket.socket, preload: list[str]) -> NoReturn:
         sys.modules["torch"].set_num_threads(1)
     gc.collect()
     gc.freeze()  # children must not copy the pages of what is here for good
+    if first:  # others would no longer share their parent's pages
+        confine.use_huge_pages()
     threads = len(os.listdir("/proc/self/task"))
     send(channel, {"ready": True, "failed": failed, "threads": threads})
     spare: tuple[int, socket.socket] | None = None
@@ -89,7 +100,7 @@ def _serve(channel: socket.socket, preload: list[str]) -> NoReturn:
             continue
         if message["do"] == "zygote":
             peer = socket.socket(fileno=descriptors[0])
-            send(channel, {"pid": spawn(peer, channel.close, message["preload"])})
+            send(channel, {"pid": spawn(peer, channel.close, message["preload"], first=False)})
             peer.close()
             continue
         if message["do"] == "spare":
