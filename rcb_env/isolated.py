@@ -97,7 +97,7 @@ class IsolatedGrading:
         except _NotCompiled as error:
             trouble = str(error)
         if trouble:
-            message = f"the reference of {paper.id} fails; run `rcb check {paper.id}`: {trouble}"
+            message = f"the reference of {paper.id} fails; look at it with `rcb check`: {trouble}"
             return Verdict("infra_error", message=message)
         run = self._fleet.run_candidate(
             paper.image,

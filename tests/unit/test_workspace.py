@@ -151,6 +151,44 @@ def test_a_path_is_a_listed_file_or_an_error_for_reading_and_for_writing(path: s
     assert len(refusal(space.read_file, path)) < 400
 
 
+@pytest.mark.parametrize(
+    "diff",
+    [
+        pytest.param(
+            "--- /dev/null\n+++ b/tests/cases.py\n@@ -0,0 +1 @@\n+cases = []\n", id="writes it"
+        ),
+        pytest.param(
+            "--- a/tests/cases.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-import torch\n", id="deletes it"
+        ),
+        pytest.param(
+            "diff --git a/tests/cases.py b/tests/cases.py\nnew file mode 120000\n--- /dev/null\n"
+            "+++ b/tests/cases.py\n@@ -0,0 +1 @@\n+/dev/null\n\\ No newline at end of file\n",
+            id="makes it a link",
+        ),
+        pytest.param(
+            "diff --git a/src/model.py b/src/model.py\nold mode 100644\nnew mode 100755\n",
+            id="changes a mode",
+        ),
+        pytest.param(
+            "diff --git a/src/model.py b/tests/cases.py\nsimilarity index 100%\n"
+            "rename from src/model.py\nrename to tests/cases.py\n",
+            id="renames a file to it",
+        ),
+    ],
+)
+def test_no_edit_reaches_the_tests_or_makes_a_file(diff: str) -> None:
+    """Case C041: an agent weakened the tests it was graded by, and they were used.
+
+    The tests are in no workspace, and an edit changes the region or nothing.
+    """
+    space = workspace()
+    before = space.state_hash
+    refusal(space.apply_patch, diff)
+    refusal(space.replace, "import torch", "import os", "tests/cases.py")
+    assert space.state_hash == before
+    assert "tests" not in space.list_files()
+
+
 def test_a_misspelt_path_gets_the_near_one() -> None:
     space = workspace(src__extra_py=b"x = 1\n")
     assert "did you mean 'src/model.py'?" in refusal(space.read_file, "model.py")
