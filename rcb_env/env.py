@@ -34,6 +34,7 @@ from typing import Any, SupportsInt, cast
 
 import gymnasium
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 
 from rcb_env import rewards
@@ -107,6 +108,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
     """
 
     # An instance attribute to Gymnasium, whose class it is declared in.
+    _spec: EnvSpec | None = None
     metadata: dict[str, Any] = {"render_modes": ["ansi", "human"], "render_fps": 4}  # noqa: RUF012
 
     def __init__(
@@ -170,6 +172,18 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         self._state: EnvSnapshot | None = None
 
     # --- Gymnasium ----------------------------------------------------------------------------
+
+    @property  # to Gymnasium a plain attribute, which `make` sets
+    def spec(self) -> EnvSpec | None:
+        """What `gymnasium.make` makes this again from; fits into JSON unless objects were given."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        if spec is not None:
+            spec = copy.copy(spec)
+            spec.kwargs = {name: _plain(value) for name, value in spec.kwargs.items()}
+        self._spec = spec
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -544,6 +558,13 @@ def _seconds(tests: Verdict | None, final: Verdict | None, step_s: float) -> dic
     if final is not None and final is not tests:
         told["final"] = dict(final.timings)
     return told
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON gives it back: paths are texts, tuples and sets lists."""
+    if isinstance(value, Path):
+        return str(value)
+    return list(value) if isinstance(value, tuple | set | frozenset) else value
 
 
 def _at_least(name: str, value: SupportsInt, least: int) -> int:

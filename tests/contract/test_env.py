@@ -296,6 +296,16 @@ def test_an_option_that_cannot_be_is_refused_and_the_episode_goes_on(
     assert env.step(SUBMIT)[1] == 1.0
 
 
+def test_a_specification_with_paths_and_tuples_goes_through_json() -> None:
+    folder = Path(__file__).parents[2] / "papers" / "DyT"
+    env = gymnasium.make("rcb/Challenge-v0", dataset=folder, papers=("DyT",))
+    assert env.spec is not None
+    read = gymnasium.envs.registration.EnvSpec.from_json(env.spec.to_json())
+    assert read == env.spec
+    twin = gymnasium.make(read)
+    assert twin.reset(seed=3)[1] == env.reset(seed=3)[1]
+
+
 def test_a_specification_goes_through_json() -> None:
     env = gymnasium.make(
         "rcb/Challenge-v0",
