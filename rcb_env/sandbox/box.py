@@ -108,6 +108,7 @@ class BoxSettings:
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
             "MKL_NUM_THREADS": "1",
+            "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait must not spin: on a busy machine seconds become minutes
             "RCB_THREADS": str(self.threads),
         }
 
