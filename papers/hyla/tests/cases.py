@@ -29,7 +29,7 @@ def masks(rng, batch, steps):
     return [None, torch.ones(steps, steps).tril() > 0, blind]
 
 
-@case(seeds=2, rtol=1e-6, atol=1e-9, covers=["src/attention.py"])
+@case(seeds=2, rtol=1e-5, atol=1e-7, covers=["src/attention.py"])
 def normalized_scores(tree, rng):
     rms_head = tree.load("attention").rms_head
     runs = []
