@@ -19,7 +19,7 @@ def filled(rng, module, std=0.5):
     return module
 
 
-@case(seeds=2, rtol=1e-6, atol=1e-9, covers=["src/parts.py"])
+@case(seeds=2, rtol=1e-6, atol=1e-8, covers=["src/parts.py"])
 def rotations(tree, rng):
     rotate = tree.load("parts").rotate
     runs = []
@@ -43,12 +43,16 @@ def rotations(tree, rng):
         )
     return {
         "runs": runs,
-        "single": rotate(rng.torch.normal(1, 2, 1, 4), torch.arange(2)),
         "refused": [
             raises(lambda n=n: rotate(torch.zeros(1, 2, 1, n), torch.arange(2)))
             for n in (1, 2, 3, 4)
         ],
     }
+
+
+@case(seeds=2, covers=["src/parts.py"])
+def rotations_in_single_precision(tree, rng):
+    return tree.load("parts").rotate(rng.torch.normal(1, 2, 1, 4), torch.arange(2))
 
 
 @case(seeds=2, rtol=1e-6, atol=1e-9, covers=["src/parts.py"])
@@ -260,7 +264,7 @@ def needles(tree, rng):
     }
 
 
-@case(seeds=3, rtol=1e-6, atol=1e-9, covers=["src/analysis.py"])
+@case(seeds=3, rtol=1e-5, atol=1e-6, covers=["src/analysis.py"])
 def allocations(tree, rng):
     allocation = tree.load("analysis").allocation
     runs = []
@@ -280,7 +284,7 @@ def allocations(tree, rng):
     }
 
 
-@case(seeds=3, rtol=1e-6, atol=1e-9, covers=["src/analysis.py"])
+@case(seeds=3, rtol=1e-5, atol=1e-6, covers=["src/analysis.py"])
 def magnitudes(tree, rng):
     outliers = tree.load("analysis").outliers
     runs = []
@@ -295,7 +299,7 @@ def magnitudes(tree, rng):
     }
 
 
-@case(seeds=3, rtol=1e-6, atol=1e-9, covers=["src/analysis.py"])
+@case(seeds=3, rtol=1e-5, atol=1e-6, covers=["src/analysis.py"])
 def coarse_logits(tree, rng):
     quantize = tree.load("analysis").quantize
     runs = []

@@ -25,8 +25,12 @@ def rotations_keep_lengths_and_depend_on_distances_only(out, ref):
         near = np.einsum("bthd,bshd->bhts", run["rotated"], run["other"])
         far = np.einsum("bthd,bshd->bhts", run["shifted"], run["other_shifted"])
         assert np.allclose(near, far), "scores depend on more than the distance"
-    assert out["single"].dtype == np.float32
     assert out["refused"] == [BAD, GOOD, BAD, GOOD]
+
+
+@check("rotations_in_single_precision")
+def rotations_keep_the_dtype(out, ref):
+    assert out.dtype == np.float32
 
 
 @check("small_parts")
