@@ -153,7 +153,7 @@ def main() -> None:
     """Teach, train, draw."""
     parser = argparse.ArgumentParser(description="GRPO with TRL on real challenges.")
     parser.add_argument("--teach", type=int, default=200, help="supervised steps before")
-    parser.add_argument("--steps", type=int, default=40, help="steps of GRPO")
+    parser.add_argument("--steps", type=int, default=30, help="steps of GRPO")
     parser.add_argument("--wrong", type=int, default=2, help="wrong answers for each challenge")
     parser.add_argument("--generations", type=int, default=8, help="rollouts in a group")
     parser.add_argument("--out", type=Path, default=Path("runs/trl-grpo.svg"))
