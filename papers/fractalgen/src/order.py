@@ -18,21 +18,25 @@ def masks_of_ratio(orders: Tensor, ratios: Tensor) -> Tensor:
     Returns:
         (B, N), bool: which patches are hidden.
     """
+    # <paper2code name="mask by order and ratio">
     _, count = orders.shape
     hidden = (ratios * count).ceil().clamp(1, count)  # (B,)
     places = orders.argsort()  # place of each patch in the order
     return places >= (count - hidden)[:, None]
+    # </paper2code name="mask by order and ratio">
 
 
 def truncated_ratios(
     uniforms: Tensor, mean: float = 1.0, std: float = 0.25, low: float = 0.5, high: float = 1.0
 ) -> Tensor:
     """Ratios from a normal distribution, truncated to [low, high], by inversion of its CDF."""
+    # <paper2code name="truncated normal by inversion">
     def cdf(x: float) -> float:
         return 0.5 * (1 + math.erf((x - mean) / (std * math.sqrt(2))))
 
     level = cdf(low) + uniforms * (cdf(high) - cdf(low))
     return (mean + std * torch.special.ndtri(level)).clamp(low, high)
+    # </paper2code name="truncated normal by inversion">
 
 
 def cosine_counts(count: int, steps: int) -> list[int]:
@@ -44,6 +48,7 @@ def cosine_counts(count: int, steps: int) -> list[int]:
     Raises:
         ValueError: there are no patches or no steps.
     """
+    # <paper2code name="patches made in each step">
     if count < 1 or steps < 1:
         raise ValueError(f"{count} patches in {steps} steps")
     counts, left = [], count
@@ -54,6 +59,7 @@ def cosine_counts(count: int, steps: int) -> list[int]:
             counts.append(made)
         left -= made
     return counts
+    # </paper2code name="patches made in each step">
 
 
 def draw(logits: Tensor, uniforms: Tensor, temperature: float, guidance: float) -> Tensor:

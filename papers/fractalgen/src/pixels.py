@@ -31,16 +31,20 @@ class PixelLevel(nn.Module):
         Returns:
             (B, n + 1, V): logits of the channels 0 to n.
         """
+        # <paper2code name="logits of channels">
         _, known = pixels.shape
         channels = torch.arange(known)
         tokens = torch.cat([self.project(condition), self.embeddings[channels, pixels]], dim=1)
         seen = self.transformer(tokens + self.position[: 5 + known], causal=True)
         return self.head(seen[:, 4:])
+        # </paper2code name="logits of channels">
 
     def loss(self, pixels: Tensor, condition: Tensor) -> Tensor:
         """Negative log-likelihood of pixels (B, 3) in nats, mean over channels: (B,)."""
+        # <paper2code name="loss of pixels">
         logits = self(pixels[:, :2], condition)
         return F.cross_entropy(logits.mT, pixels, reduction="none").mean(dim=-1)
+        # </paper2code name="loss of pixels">
 
     def sample(
         self, condition: Tensor, uniforms: Tensor, temperature: float, guidance: float
@@ -54,6 +58,7 @@ class PixelLevel(nn.Module):
         Returns:
             (B, 3), int64.
         """
+        # <paper2code name="pixels one channel after the other">
         groups = len(condition)
         pixels = torch.empty(len(uniforms), 0, dtype=torch.long)
         for channel in range(3):
@@ -62,3 +67,4 @@ class PixelLevel(nn.Module):
             value = draw(logits, uniforms[:, channel], temperature, guidance)
             pixels = torch.column_stack([pixels, value])
         return pixels
+        # </paper2code name="pixels one channel after the other">

@@ -23,7 +23,98 @@ def gradients(module):
     return {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
 
 
+# --- patches -------------------------------------------------------------------------------------
+
+
+@case(seeds=2, covers=["src/patches.py"])
+def images_cut_and_joined(tree, rng):
+    module = tree.load("patches")
+    runs = []
+    for shape, size in [((2, 3, 4, 4), 2), ((1, 1, 6, 4), 2), ((3, 2, 3, 9), 3), ((2, 3, 2, 2), 1), ((1, 3, 4, 4), 4)]:
+        images = rng.torch.integers(0, 50, *shape)
+        patches = module.split(images, size)
+        rows = shape[2] // size
+        other = rng.torch.normal(*patches.shape)
+        joined = module.join(other, rows)
+        runs.append(
+            {
+                "images": images,
+                "patches": patches,
+                "joined": module.join(patches, rows),
+                "floats": joined,
+                "again": module.split(joined, size),
+                "other": other,
+            }
+        )
+    images = rng.torch.normal(1, 3, 6, 8)
+    sizes = (1, 2, 3, 4, 5, 7, 12)
+    return {"runs": runs, "refused": [raises(lambda s=s: module.split(images, s)) for s in sizes]}
+
+
+@case(seeds=2, covers=["src/patches.py"])
+def outputs_and_their_neighbours(tree, rng):
+    beside = tree.load("patches").with_neighbours
+    runs = []
+    for b, rows, columns, d in [(2, 2, 2, 3), (1, 3, 2, 2), (2, 2, 4, 1), (2, 1, 1, 3), (1, 1, 4, 2)]:
+        outputs = rng.torch.normal(b, rows * columns, d).requires_grad_()
+        found = {"free": beside(outputs, rows, False), "causal": beside(outputs, rows, True)}
+        (found["free"] * rng.torch.normal(*found["free"].shape)).sum().backward()
+        runs.append(found | {"outputs": outputs, "grad": outputs.grad, "size": [rows, columns]})
+    return runs
+
+
 # --- order ---------------------------------------------------------------------------------------
+
+
+@case(seeds=2, covers=["src/order.py"])
+def masks_from_orders(tree, rng):
+    masks = tree.load("order").masks_of_ratio
+    runs = []
+    for b, n in [(4, 4), (3, 9), (2, 1), (5, 16)]:
+        orders = torch.stack([rng.torch.permutation(n) for _ in range(b)])
+        ratios = rng.torch.uniform(b).double()
+        runs.append(
+            {
+                "orders": orders,
+                "ratios": ratios,
+                "mask": masks(orders, ratios),
+                "none": masks(orders, torch.zeros(b)),
+                "all": masks(orders, torch.ones(b)),
+                "too much": masks(orders, torch.full((b,), 1.7)),
+                "half": masks(orders, torch.full((b,), 0.5)),
+            }
+        )
+    return runs
+
+
+@case(seeds=2, rtol=1e-7, atol=1e-9, covers=["src/order.py"])
+def ratios_from_uniform_numbers(tree, rng):
+    ratios = tree.load("order").truncated_ratios
+    u = rng.torch.uniform(50).double()
+    ends = torch.tensor([0.0, 1.0, 0.5]).double()
+    return {
+        "u": u,
+        "default": ratios(u),
+        "ends": ratios(ends),
+        "other": ratios(u, 0.3, 0.7, -0.2, 0.9),
+        "other ends": ratios(ends, 0.3, 0.7, -0.2, 0.9),
+        "high": ratios(u, mean=0.0, std=2.0, low=1.0, high=5.0),
+        "matrix": ratios(u.reshape(5, 10)),
+        "single": ratios(torch.tensor([0.25, 0.5])),
+    }
+
+
+@case(seeds=2, covers=["src/order.py"])
+def steps_of_masked_levels(tree, rng):
+    counts = tree.load("order").cosine_counts
+    pairs = [(int(n), int(s)) for n, s in rng.numpy.integers(1, 70, (25, 2))]
+    few = [(n, s) for n in (1, 2, 3, 4, 9, 16, 52, 64) for s in (1, 2, 3, 4, 6, 8, 20, 39)]
+    return {
+        "pairs": [list(pair) for pair in pairs + few],
+        "counts": [list(counts(*pair)) for pair in pairs + few],
+        "refused": [raises(lambda p=p: counts(*p)) for p in [(0, 1), (-3, 2), (1, 0), (4, -1), (0, 0)]],
+        "accepted": [raises(lambda p=p: counts(*p)) for p in [(1, 1), (1, 5), (5, 1)]],
+    }
 
 
 @case(seeds=2, covers=["src/order.py"])
@@ -99,6 +190,53 @@ def conditions_of_both_kinds_of_levels(tree, rng):
                 "all hidden": masked(patches, condition, torch.ones_like(hidden)),
                 "none hidden": masked(patches, condition, torch.zeros_like(hidden)),
                 "single": masked.float().tokens(patches),
+            }
+        )
+    return runs
+
+
+# --- pixels --------------------------------------------------------------------------------------
+
+
+@case(seeds=2, rtol=1e-6, atol=1e-8, covers=["src/pixels.py"])
+def logits_and_losses_of_pixels(tree, rng):
+    level = fill(tree.load("pixels").PixelLevel(6, 8, 1, 2, 5), rng, 0.6)
+    runs = []
+    for b in (1, 4, 3):
+        pixels = rng.torch.integers(0, 5, b, 3)
+        condition = rng.torch.normal(b, 5, 6).double().requires_grad_()
+        level.zero_grad()
+        loss = level.loss(pixels, condition)
+        (loss * torch.arange(1, b + 1)).sum().backward()
+        runs.append(
+            {
+                "pixels": pixels,
+                "logits": [level(pixels[:, :n], condition) for n in range(3)],
+                "loss": loss,
+                "grad": condition.grad,
+                "grads": {name: grad.clone() for name, grad in gradients(level).items()},
+            }
+        )
+    return runs
+
+
+@case(seeds=1, covers=["src/pixels.py"])
+def samples_of_pixels(tree, rng):
+    level = fill(tree.load("pixels").PixelLevel(6, 8, 1, 2, 9), rng, 0.9)
+    runs = []
+    for g, b in [(1, 5), (2, 5), (2, 1), (1, 2), (2, 30)]:
+        condition = rng.torch.normal(g, b, 5, 6).double()
+        uniforms = rng.torch.uniform(b, 3).double()
+        pixels = level.sample(condition, uniforms, 1.0, 3.0)
+        runs.append(
+            {
+                "pixels": pixels,
+                "hot": level.sample(condition, uniforms, 8.0, 1.0),
+                "without class": level.sample(condition, uniforms, 1.0, 0.0),
+                "second only": level.sample(condition[-1:], uniforms, 1.0, 1.0),
+                "first": level.sample(condition, 0 * uniforms, 1.0, 3.0),
+                "logits": level(pixels[:, :2], condition[0]),
+                "uniforms": uniforms,
             }
         )
     return runs
