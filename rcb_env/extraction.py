@@ -41,7 +41,8 @@ _UNNAMED = frozenset(("", "code", "source"))
 _DIFFS = frozenset(("diff", "patch", "udiff"))
 _WRAPPERS = frozenset(("markdown", "md", "mdx"))
 
-_THINK = re.compile(  # not in quotes, single backquotes, or at the end of a word; a fence may touch it
+# Not in quotes, in single backquotes, or at the end of a word; a fence may touch it.
+_THINK = re.compile(
     r"""(?<!["'\\])(?<!(?<!``)`)(?:(?<!\w)(?=[<\[]\w)|(?=[<\[]/))"""
     r"""(?:<(/?)(?:think|thinking|thought|reasoning)>|\[(/?)THINK\])"""
     r"""(?!["'\\])(?!`(?!``))""",
