@@ -31,9 +31,7 @@ def effective_slopes(weight: Tensor, x: Tensor) -> Tensor:
 
 def slope_deviation(x: Tensor, sigma: float) -> Tensor:
     """Standard deviation of the slopes of a square layer over its random weights, (B, n) to (B, n)."""
-    # <paper2code name="deviation of the slopes">
     return sigma * x.norm(dim=1, keepdim=True) / x.abs()
-    # </paper2code name="deviation of the slopes">
 
 
 @torch.no_grad()

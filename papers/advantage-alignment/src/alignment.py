@@ -57,9 +57,7 @@ def aligned_advantages(
     if advantages.shape[1] < 2 or not 0.0 <= beta < float("inf"):
         raise ValueError("alignment needs two players and a finite beta >= 0")
     past = discounted_past(advantages, dones[:, None], gamma, average)
-    # <paper2code name="advantages of the others">
     others = advantages.sum(dim=1, keepdim=True) - advantages
-    # </paper2code name="advantages of the others">
     return advantages + beta * gamma * past * others
     # </paper2code name="aligned advantages">
 

@@ -31,9 +31,7 @@ def clipped_surrogate(
     # <paper2code name="clipped surrogate">
     if not 0.0 < epsilon < 1.0:
         raise ValueError(f"epsilon must be strictly between 0 and 1, not {epsilon}")
-    # <paper2code name="probability ratio">
     ratio = (log_probs[mask] - old_log_probs[mask].detach()).exp()
-    # </paper2code name="probability ratio">
     gain = advantages[mask].detach()
     near = ratio.clamp(1.0 - epsilon, 1.0 + epsilon)
     objective = torch.minimum(ratio * gain, near * gain)

@@ -13,11 +13,9 @@ from structures import Instances, Panoptic, Prediction
 
 def semantic_scores(prediction: Prediction, size: tuple[int, int]) -> Tensor:
     """How strongly each pixel belongs to each class: (B, C, H, W) with (H, W) = ``size``."""
-    # <paper2code name="semantic scores">
     probs = prediction.classes.softmax(dim=-1)[..., :-1]
     masks = F.interpolate(prediction.masks, size, mode="bilinear").sigmoid()
     return torch.einsum("bkc,bkhw->bchw", probs, masks)
-    # </paper2code name="semantic scores">
 
 
 def windowed_scores(score: Callable[[Tensor], Tensor], image: Tensor, window: int) -> Tensor:

@@ -24,11 +24,9 @@ def mask_costs(logits: Tensor, masks: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         (..., K, M) each: binary cross-entropy (mean over points), and dice loss.
     """
-    # <paper2code name="pairwise binary cross-entropy">
     misses = F.softplus(-logits) @ masks.mT
     false_alarms = F.softplus(logits) @ (1 - masks).mT
     cross_entropy = (misses + false_alarms) / logits.shape[-1]
-    # </paper2code name="pairwise binary cross-entropy">
     # <paper2code name="pairwise dice">
     probs = logits.sigmoid()
     sizes = probs.sum(dim=-1)[..., :, None] + masks.sum(dim=-1)[..., None, :]

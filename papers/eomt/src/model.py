@@ -23,10 +23,8 @@ class Upscale(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, D, h, w) to (B, D, 2h, 2w)."""
-        # <paper2code name="upscaling block">
         x = self.depthwise(F.gelu(self.up(x)))
         return self.norm(x.movedim(1, -1)).movedim(-1, 1)
-        # </paper2code name="upscaling block">
 
 
 class EoMT(nn.Module):
@@ -68,14 +66,12 @@ class EoMT(nn.Module):
 
     def predict(self, tokens: Tensor) -> Prediction:
         """Read a prediction off the tokens (B, K + prefix + N, D) between any two blocks."""
-        # <paper2code name="class and mask prediction">
         tokens = self.encoder.norm(tokens)
         queries = tokens[:, : self.num_queries]
         patches = tokens[:, self.num_queries + self.encoder.num_prefix :]
         features = self.upscale(patches.mT.unflatten(-1, self.encoder.grid))  # (B, D, h, w)
         masks = torch.einsum("bkd,bdhw->bkhw", self.mask_head(queries), features)
         return Prediction(self.class_head(queries), masks)
-        # </paper2code name="class and mask prediction">
 
     def attention_mask(self, masks: Tensor, enabled: Tensor) -> Tensor:
         """Which token may look at which, by an intermediate prediction.
@@ -93,9 +89,7 @@ class EoMT(nn.Module):
         length = first + self.encoder.position.shape[1]
         coarse = F.interpolate(masks, self.encoder.grid, mode="bilinear")
         inside = coarse.reshape(batch, count, -1) > 0  # (B, K, N)
-        # <paper2code name="queries that are not restricted">
         free = ~enabled | ~inside.any(dim=-1)
-        # </paper2code name="queries that are not restricted">
         allowed = torch.ones(batch, length, length, dtype=torch.bool)
         allowed[:, :count, first:] = inside | free[..., None]
         return allowed

@@ -26,22 +26,18 @@ def mask_losses(logits: Tensor, masks: Tensor, num_masks: int) -> tuple[Tensor, 
     Returns:
         Binary cross-entropy and dice loss, no dimensions.
     """
-    # <paper2code name="mask losses">
     cross_entropy = F.binary_cross_entropy_with_logits(logits, masks, reduction="none")
     probs = logits.sigmoid()
     common = (probs * masks).sum(dim=-1)
     dice = 1 - (2 * common + 1) / ((probs + masks).sum(dim=-1) + 1)
     return cross_entropy.mean(dim=-1).sum() / num_masks, dice.sum() / num_masks
-    # </paper2code name="mask losses">
 
 
 def class_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Cross-entropy of classes (B, K, C + 1) with labels (B, K), "no object" counting less."""
-    # <paper2code name="class loss">
     weights = logits.new_ones(logits.shape[-1])
     weights[-1] = NO_OBJECT_WEIGHT
     return F.cross_entropy(logits.flatten(0, 1), labels.flatten(), weight=weights)
-    # </paper2code name="class loss">
 
 
 def objective(

@@ -21,10 +21,8 @@ def sample_points(maps: Tensor, points: Tensor) -> Tensor:
     Returns:
         (N, C, P).
     """
-    # <paper2code name="bilinear reading at points">
     grid = 2 * points[:, None] - 1  # (N, 1, P, 2)
     return F.grid_sample(maps, grid, "bilinear", "zeros", False)[:, :, 0]
-    # </paper2code name="bilinear reading at points">
 
 
 def uncertain_points(

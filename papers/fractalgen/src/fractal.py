@@ -46,9 +46,7 @@ class Fractal(nn.Module):
 
     def drop_labels(self, labels: Tensor, uniforms: Tensor, rate: float = 0.1) -> Tensor:
         """Replace labels by "no class" where the uniform number is below the rate, for guidance."""
-        # <paper2code name="label dropout">
         return torch.where(uniforms < rate, self.classes.num_embeddings - 1, labels)
-        # </paper2code name="label dropout">
 
     def loss(
         self, images: Tensor, condition: Tensor, generator: torch.Generator, depth: int = 0
@@ -147,6 +145,4 @@ class Fractal(nn.Module):
 
 def bits_per_dimension(nats: Tensor) -> Tensor:
     """The usual unit of the likelihood of images, from nats per value: mean over the images."""
-    # <paper2code name="bits per dimension">
     return nats.mean() / math.log(2)
-    # </paper2code name="bits per dimension">

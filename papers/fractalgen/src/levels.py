@@ -38,10 +38,8 @@ class Level(nn.Module):
 
     def tokens(self, patches: Tensor) -> Tensor:
         """Patches (B, N, 3, p, p) of integers to tokens (B, N, D), without positions."""
-        # <paper2code name="patches to tokens">
         scaled = 2 * patches.to(self.embed.weight.dtype) / (self.values - 1) - 1
         return self.embed(scaled.flatten(2))
-        # </paper2code name="patches to tokens">
 
 
 class CausalLevel(Level):
@@ -59,12 +57,10 @@ class CausalLevel(Level):
         Returns:
             (B, N, 5, width): what patch i is made from depends on the patches before it only.
         """
-        # <paper2code name="causal level">
         head = self.project(condition) + self.condition_position
         body = self.tokens(patches) + self.position
         seen = self.transformer(torch.cat([head, body[:, :-1]], dim=1), causal=True)
         return with_neighbours(seen[:, 4:], self.rows, self.causal)
-        # </paper2code name="causal level">
 
 
 class MaskedLevel(Level):

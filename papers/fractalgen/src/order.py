@@ -30,13 +30,11 @@ def truncated_ratios(
     uniforms: Tensor, mean: float = 1.0, std: float = 0.25, low: float = 0.5, high: float = 1.0
 ) -> Tensor:
     """Ratios from a normal distribution, truncated to [low, high], by inversion of its CDF."""
-    # <paper2code name="truncated normal by inversion">
     def cdf(x: float) -> float:
         return 0.5 * (1 + math.erf((x - mean) / (std * math.sqrt(2))))
 
     level = cdf(low) + uniforms * (cdf(high) - cdf(low))
     return (mean + std * torch.special.ndtri(level)).clamp(low, high)
-    # </paper2code name="truncated normal by inversion">
 
 
 def cosine_counts(count: int, steps: int) -> list[int]:

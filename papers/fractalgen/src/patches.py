@@ -32,12 +32,10 @@ def split(images: Tensor, size: int) -> Tensor:
 
 def join(patches: Tensor, rows: int) -> Tensor:
     """The inverse of `split`: (B, N, C, p, p) to images with ``rows`` rows of patches."""
-    # <paper2code name="patches to image">
     batch, count, channels, size, _ = patches.shape
     columns = count // rows
     grid = patches.reshape(batch, rows, columns, channels, size, size)
     return torch.einsum("bhwcyx->bchywx", grid).reshape(batch, channels, rows * size, columns * size)
-    # </paper2code name="patches to image">
 
 
 def with_neighbours(outputs: Tensor, rows: int, causal: bool) -> Tensor:

@@ -41,10 +41,8 @@ class PixelLevel(nn.Module):
 
     def loss(self, pixels: Tensor, condition: Tensor) -> Tensor:
         """Negative log-likelihood of pixels (B, 3) in nats, mean over channels: (B,)."""
-        # <paper2code name="loss of pixels">
         logits = self(pixels[:, :2], condition)
         return F.cross_entropy(logits.mT, pixels, reduction="none").mean(dim=-1)
-        # </paper2code name="loss of pixels">
 
     def sample(
         self, condition: Tensor, uniforms: Tensor, temperature: float, guidance: float
