@@ -309,10 +309,23 @@ def test_a_certificate_makes_the_next_check_a_light_one(tiny: Path, tmp_path: Pa
     _one_line(_rcb("check", *options, folder=tmp_path), "CERTIFICATE.json", "rcb check --full")
 
 
-def test_a_run_in_which_no_model_answered_is_no_success(tiny: Path, tmp_path: Path) -> None:
+def test_a_run_against_a_server_that_is_not_there_is_not_begun(tiny: Path, tmp_path: Path) -> None:
     """Case C071: a server that is not there is no model that knows nothing."""
-    options = ["--dataset", str(tiny), "--json", "--model-retries", "0"]
+    options = ["--dataset", str(tiny), "--json", "--model-retries", "0", "--out", "run"]
     server = ["--model", "m", "--base-url", "http://127.0.0.1:9/v1"]
+    done = _rcb("run", "--agent", "single-shot", *server, *options, folder=tmp_path)
+    assert done.returncode == 2
+    assert "http://127.0.0.1:9/v1/chat/completions cannot be reached" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_in_which_no_model_answered_is_no_success(
+    tiny: Path, tmp_path: Path, model_server: Any
+) -> None:
+    """Case C071: the same of a server that only ever fails."""
+    model_server.plays(model_server.status(500))
+    options = ["--dataset", str(tiny), "--json", "--model-retries", "0"]
+    server = ["--model", "m", "--base-url", model_server.url]
     done = _rcb("run", "--agent", "single-shot", *server, *options, folder=tmp_path)
     assert done.returncode == 1
     run = json.loads(done.stdout.splitlines()[-1])
