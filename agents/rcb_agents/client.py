@@ -153,8 +153,7 @@ class OpenAIModel:
             ):
                 raise faults.refusal(
                     self.url,
-                    f"cannot be reached ({trouble}). Start the server, or name another with"
-                    " --base-url; then resume the run",
+                    f"cannot be reached ({trouble}). Start the server, or name another with --base-url",
                 )
             if retries == self.settings.max_retries:
                 raise ModelError(f"{self.url} gave no reply, {retries + 1} times: {trouble}")

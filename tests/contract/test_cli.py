@@ -316,7 +316,7 @@ def test_a_run_against_a_server_that_is_not_there_is_not_begun(tiny: Path, tmp_p
     done = _rcb("run", "--agent", "single-shot", *server, *options, folder=tmp_path)
     assert done.returncode == 2
     assert "http://127.0.0.1:9/v1/chat/completions cannot be reached" in done.stderr
-    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "run" / "run.json").exists()  # the folder is free again
 
 
 def test_a_run_in_which_no_model_answered_is_no_success(
