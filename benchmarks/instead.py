@@ -54,6 +54,9 @@ def run(makers: Sequence[str], *, quick: bool) -> Result:
                 except ImportError as error:
                     notes.append(f"{way} is left out: {error}; pip install 'rcb-env[benchmarks]'")
                     continue
+                except LeftOut as error:
+                    notes.append(f"{way} is left out: {error}")
+                    continue
                 for step, command in _commands(challenge, plain).items():
                     count = few if step == "run_tests" else some
                     jobs[f"{way}: {step}"] = (partial(shell, command), count)
@@ -178,6 +181,10 @@ def _mini_swe_agent(challenge: Challenge, plain: Plain) -> Iterator[Shell]:
         env.cleanup()
 
 
+class LeftOut(Exception):
+    """This way does not work with the engine that is there; says why."""
+
+
 @contextlib.contextmanager
 def _swe_rex(challenge: Challenge, plain: Plain) -> Iterator[Shell]:
     """Its server runs in the container, with this Python and this environment, mounted read-only."""
@@ -186,8 +193,10 @@ def _swe_rex(challenge: Challenge, plain: Plain) -> Iterator[Shell]:
     from swerex.runtime.abstract import Command
     from swerex.utils.log import get_logger
 
-    from rcb_env.sandbox import docker_images
+    from rcb_env.sandbox import docker, docker_images
 
+    if not docker.engine().networks.list(names=["bridge"]):
+        raise LeftOut("its server is asked over a port, and the engine has no bridge network")
     logger = get_logger("rcb-benchmark")
     logger.setLevel(logging.CRITICAL)
     loop = asyncio.new_event_loop()
