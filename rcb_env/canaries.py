@@ -104,29 +104,14 @@ class Fault:
 
 @dataclass(frozen=True)
 class Canary:
-    """A fault, and what a suite with it does on the real solution.
-
-    Attributes:
-        caught_by: the tests that fail because of it.
-        untouched: tests that pass all the same, and must do so on any right solution: a moved value is far from every
-            tolerance, so what it does not fail, it does not reach. Empty for faults that move nothing.
-    """
+    """A fault, and the tests that fail because of it on the real solution."""
 
     fault: Fault
     caught_by: frozenset[str]
-    untouched: frozenset[str]
 
 
-@dataclass(frozen=True)
-class Reaction:
-    """How a suite with a fault went on the real solution: the tests that failed by an assertion, and that passed."""
-
-    failed: frozenset[str]
-    passed: frozenset[str]
-
-
-Try = Callable[[Fault], Reaction | None]
-"""Runs the suite with a fault on the real solution; None if it did not come to its end."""
+Try = Callable[[Fault], frozenset[str] | None]
+"""Runs the suite on the real solution: the tests that failed by an assertion; None if it did not come to its end."""
 
 
 class Search:
@@ -141,7 +126,7 @@ class Search:
     def __init__(self, paper: Paper, conditions: str, cache: Path | None) -> None:
         key = hashlib.sha256(f"{paper.content_hash} {conditions} {_sources()}".encode()).hexdigest()
         self._file = None if cache is None else cache / f"{key[:32]}.jsonl"
-        self._reactions: dict[str, Reaction] = {}
+        self._caught: dict[str, frozenset[str]] = {}
         self._found: dict[str, tuple[Canary, ...]] = {}
         if self._file is not None:
             with contextlib.suppress(OSError):
@@ -156,17 +141,15 @@ class Search:
         for fault in faults(challenge):
             if len(found) == _ENOUGH or (found and not (fault.related and fault.moves)):
                 break  # the faults come in order of their worth
-            if fault.key not in self._reactions:
+            if fault.key not in self._caught:
                 if time.monotonic() > stop:
                     continue
-                tried = try_fault(fault)
-                if tried is None:
+                caught = try_fault(fault)
+                if caught is None:
                     continue
-                self._keep(fault.key, tried)
-            reaction = self._reactions[fault.key]
-            if reaction.failed:
-                untouched = reaction.passed if fault.moves else frozenset[str]()
-                found.append(Canary(fault, reaction.failed, untouched))
+                self._keep(fault.key, caught)
+            if self._caught[fault.key]:
+                found.append(Canary(fault, self._caught[fault.key]))
         self._found[challenge.id] = tuple(found)
         return self._found[challenge.id]
 
@@ -174,21 +157,13 @@ class Search:
         for line in lines:
             with contextlib.suppress(ValueError, KeyError, TypeError):  # a torn line
                 record = json.loads(line)
-                failed, passed = (
-                    frozenset(map(str, record[kind])) for kind in ("failed", "passed")
-                )
-                self._reactions[str(record["fault"])] = Reaction(failed, passed)
+                self._caught[str(record["fault"])] = frozenset(map(str, record["caught_by"]))
 
-    def _keep(self, key: str, reaction: Reaction) -> None:
-        self._reactions[key] = reaction
+    def _keep(self, key: str, caught: frozenset[str]) -> None:
+        self._caught[key] = caught
         if self._file is None:
             return
-        record = {
-            "fault": key,
-            "failed": sorted(reaction.failed),
-            "passed": sorted(reaction.passed),
-        }
-        line = json.dumps(record) + "\n"
+        line = json.dumps({"fault": key, "caught_by": sorted(caught)}) + "\n"
         with contextlib.suppress(
             OSError
         ):  # a cache that cannot be written costs time, nothing else

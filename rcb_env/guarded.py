@@ -4,9 +4,8 @@ The suite runs on the candidate in a box the agent never touches. A candidate pa
 reference was reported as passed, once, by the object that ran it, and the process ended by itself. Since hostile code in
 that process can patch a comparison, forge a report or call the reference, the suite also runs with **canaries**: faults
 put into hidden code (the reference module, where there is one, else the suite), chosen because the suite reports them
-as failures when the real solution stands in the region. A candidate whose suite does not report them, or reports others
-that the fault does not reach, has disabled the suite, or takes its answers from the reference: `tampered`. For the final
-score the suite runs up to twenty times, in a secret order, as often with a canary as without: code that does not know
+as failures when the real solution stands in the region. A candidate whose suite does not report them has disabled the
+suite, or takes its answers from the reference: `tampered`. For the final score the suite runs up to twenty times, in a secret order, as often with a canary as without: code that does not know
 which run it is must guess all of them. Feedback is given without canaries: nobody can try out against it what they notice.
 
 Canaries are searched for on first use and kept by content. Where none is found the verdict says so in a note.
@@ -27,7 +26,7 @@ from typing import Any
 
 from platformdirs import user_cache_dir
 
-from rcb_env.canaries import Canary, Fault, Reaction, Search, hidden_modules
+from rcb_env.canaries import Canary, Fault, Search, hidden_modules
 from rcb_env.errors import BoxDied
 from rcb_env.isolated import ended_its_box, how_it_ended, limits, messages, read_error
 from rcb_env.papers import SUITE, Challenge, Paper
@@ -136,9 +135,9 @@ class GuardedGrading:
             return report
 
     def _canaries_of(self, challenge: Challenge) -> tuple[Canary, ...]:
-        def try_fault(fault: Fault) -> Reaction | None:
+        def try_fault(fault: Fault) -> frozenset[str] | None:
             report = self._reference_run(challenge, fault.hidden)
-            return Reaction(report.tests("failed"), report.tests("passed")) if report.done else None
+            return report.tests("failed") if report.done else None
 
         paper = challenge.paper
         with self._only_one(f"canaries {paper.content_hash}") as key:
@@ -292,19 +291,14 @@ def _verdict(run: RunResult, report: _Report, expected: frozenset[str]) -> Verdi
 
 
 def _silence(run: RunResult, canary: Canary) -> str:
-    """How a suite that ran with a canary differs from the same on the real solution, in words; empty when all is well."""
+    """What a suite that ran with a canary should have reported and did not, in words; empty when all is well."""
     report = _report(run.result)
     place = canary.fault.place
     if run.ended != "exit" or not report.done:
         return f"the suite does not come to its end when there is a known fault in {place}"
     silent = sorted(t for t in canary.caught_by if report.outcomes.get(t) not in _NOT_PASSED)
-    if silent:
-        return f"the suite reports no failure for a known fault in {place}: {silent[0]}"
-    loud = sorted(t for t in canary.untouched if report.outcomes.get(t) != "passed")
     return (
-        f"the suite blames a known fault in {place} for what it does not reach: {loud[0]}"
-        if loud
-        else ""
+        f"the suite reports no failure for a known fault in {place}: {silent[0]}" if silent else ""
     )
 
 
