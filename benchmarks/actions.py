@@ -16,11 +16,12 @@ from benchmarks.measure import Job, Result, Row, take_turns
 from benchmarks.plain import Plain
 from rcb_env.env import ResearchCodeEnv
 from rcb_env.grading import Grader
-from rcb_env.papers import load_dataset
+from rcb_env.papers import Challenge, load_dataset
 
 _CHALLENGE = "DyT/forward"
 _FRESH, _WARM = "tests, fresh interpreter", "tests, warm process"
 _EXEC, _RUN = "docker exec", "docker run --rm"
+_JUDGED = "run_tests, wrong code"
 _MANY = 1_000_000
 
 
@@ -29,6 +30,7 @@ def run(makers: Sequence[str], *, quick: bool) -> Result:
     many, some, few = (20, 4, 2) if quick else (1000, 150, 15)
     challenge = load_dataset().challenge(_CHALLENGE)
     write = {"tool": "write_region", "arguments": {"code": challenge.reference}}
+    wrong = {"tool": "write_region", "arguments": {"code": _wrong(challenge)}}
     test = {"tool": "run_tests", "arguments": {}}
     jobs: dict[str, tuple[Job, int]] = {}
     rows: list[tuple[str, str, str]] = []
@@ -38,10 +40,12 @@ def run(makers: Sequence[str], *, quick: bool) -> Result:
         has_docker = "docker" in makers
         for maker in makers:
             grader = stack.enter_context(Grader(maker))
-            edited, tested, reset = (_env(maker, grader) for _ in range(3))
+            edited, tested, judged, reset = (_env(maker, grader) for _ in range(4))
             _step(tested, write)
+            _step(judged, wrong)
             for _ in range(3):
                 _step(tested, test)
+                _step(judged, test, "failed")
             files = itertools.cycle(
                 [
                     {"tool": "read_file", "arguments": {"path": challenge.file}},
@@ -54,10 +58,12 @@ def run(makers: Sequence[str], *, quick: bool) -> Result:
             jobs[f"{maker}: file action"] = (partial(_next_step, edited, files), many)
             jobs[f"{maker}: reset"] = (reset.reset, many)
             jobs[f"{maker}: run_tests"] = (partial(_step, tested, test), some)
+            jobs[f"{maker}: {_JUDGED}"] = (partial(_step, judged, test, "failed"), some)
             rows += [
                 (f"{maker}: file action", _EXEC if has_docker else "", "p50 <= 0.5 ms"),
                 (f"{maker}: reset", _RUN if has_docker else "", "p50 <= 4 ms"),
                 (f"{maker}: run_tests", _FRESH, "p50 <= warm + 15 ms"),
+                (f"{maker}: {_JUDGED}", _FRESH, "p50 <= warm + 15 ms"),
             ]
         if has_docker:
             execute, start = stack.enter_context(_containers(challenge.paper.image))
@@ -74,14 +80,16 @@ def run(makers: Sequence[str], *, quick: bool) -> Result:
         tuple(Row(what, samples[what], beside, target) for what, beside, target in rows),
         notes=(
             "File actions and resets touch no container: the workspace is in memory.",
-            "Right code is in the region; run_tests runs all cases in one box and judges in another.",
+            "run_tests runs all cases in one box and judges in another what differs from the reference's outputs: of "
+            "right code nothing, of the wrong code nearly all. A warm process runs and compares all of them in one.",
         ),
     )
     told = {row["what"]: row["p50_ms"] for row in result.to_dict()["rows"]}
     beyond = {
-        f"{maker}: run_tests beyond the tests in a warm process, ms": told[f"{maker}: run_tests"]
+        f"{maker}: {what} beyond the tests in a warm process, ms": told[f"{maker}: {what}"]
         - told[_WARM]
         for maker in makers
+        for what in ("run_tests", _JUDGED)
     }
     return Result(result.name, result.about, result.rows, beyond, result.notes)
 
@@ -98,9 +106,16 @@ def _next_step(env: ResearchCodeEnv, actions: Iterator[dict[str, Any]]) -> None:
     _step(env, next(actions))
 
 
-def _step(env: ResearchCodeEnv, action: dict[str, Any]) -> None:
+def _wrong(challenge: Challenge) -> str:
+    code = challenge.reference.replace("torch.tanh(", "1.5 * torch.tanh(")
+    if code == challenge.reference:
+        raise RuntimeError("the benchmark's wrong code is the reference")
+    return code
+
+
+def _step(env: ResearchCodeEnv, action: dict[str, Any], status: str = "passed") -> None:
     _, _, _, _, info = env.step(action)
-    if info["error"] or info["tests"].get("status", "passed") != "passed":
+    if info["error"] or info["tests"].get("status", status) != status:
         raise RuntimeError(f"{action['tool']} of the benchmark has failed: {info['tests']}")
 
 

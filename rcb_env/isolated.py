@@ -2,7 +2,8 @@
 
 One box runs the paper's cases on the candidate and sends plain outputs out. Another box, the judge, runs the same cases
 on the reference and compares. The reference's outputs are kept by content: they are made once per paper, file and
-purpose, as the paper's tests are compiled once. The final score uses other seeds than the feedback during an episode.
+purpose, as the paper's tests are compiled once, and judged once themselves: a case whose outputs are the reference's byte
+for byte gets the result the reference got. The final score uses other seeds than the feedback during an episode.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import io
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -49,15 +50,40 @@ class Output:
     data: bytes
 
 
+_Record = tuple[dict[str, Any], bytes]  # header and encoded outputs
+
+
 @dataclass(frozen=True)
 class _Records:
     """What a run of the cases sent: one record a case and seed, with its encoded outputs."""
 
     headers: tuple[dict[str, Any], ...]
     outputs: tuple[bytes, ...]
-    done: bool
+    done: bool = True
     imports: tuple[str, ...] = ()
     last_words: str = ""
+
+    @classmethod
+    def of(cls, records: Iterable[_Record]) -> _Records:
+        """These records, in their order."""
+        headers, outputs = zip(*records, strict=True) if (records := tuple(records)) else ((), ())
+        return cls(headers, outputs)
+
+    def by_key(self) -> dict[tuple[str, int], _Record]:
+        """The records by case and seed; of several with one key the last."""
+        return {
+            (header["case"], header["seed"]): (header, output)
+            for header, output in zip(self.headers, self.outputs, strict=True)
+        }
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """What the reference gave, and what the judge says of it; or what is wrong with it."""
+
+    records: _Records
+    results: tuple[CaseResult, ...] = ()
+    trouble: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,7 +103,7 @@ class IsolatedGrading:
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._references: OrderedDict[str, _Records] = OrderedDict()
+        self._references: OrderedDict[str, _Reference] = OrderedDict()
         self._tests: dict[str, _Tests] = {}
         self._lock = threading.Lock()
         self._making: dict[str, threading.Lock] = {}
@@ -92,8 +118,8 @@ class IsolatedGrading:
         try:
             tests = self._compiled(paper)
             argument = _case_argument(paper, tests, challenge.file, purpose)
-            reference = self._reference(paper, argument, challenge.tree())
-            trouble = _trouble_with_reference(reference)
+            reference = self._reference(paper, tests, argument, challenge.tree())
+            trouble = reference.trouble
         except _NotCompiled as error:
             trouble = str(error)
         if trouble:
@@ -127,7 +153,7 @@ class IsolatedGrading:
         except _NotCompiled:
             return ()
         argument = _case_argument(paper, tests, challenge.file, purpose)
-        records = self._reference(paper, argument, challenge.tree())
+        records = self._reference(paper, tests, argument, challenge.tree()).records
         return tuple(
             Output(header["case"], header["seed"], data)
             for header, data in zip(records.headers, records.outputs, strict=True)
@@ -148,8 +174,10 @@ class IsolatedGrading:
         with self._lock:
             return self._tests.setdefault(paper.content_hash, _Tests(*made[1]))
 
-    def _reference(self, paper: Paper, argument: bytes, tree: Mapping[str, bytes]) -> _Records:
-        digest = hashlib.sha256(argument)
+    def _reference(
+        self, paper: Paper, tests: _Tests, argument: bytes, tree: Mapping[str, bytes]
+    ) -> _Reference:
+        digest = hashlib.sha256(argument + tests.checks)
         for path, content in sorted(tree.items()):
             digest.update(f"{path} {len(content)} ".encode() + content)
         key = digest.hexdigest()
@@ -165,45 +193,46 @@ class IsolatedGrading:
             )
             records = replace(_reference_records(run.result), last_words=_last_words(run))
             self._fleet.learn_imports(paper.id, records.imports)
-            if not records.done:  # a slow machine may be to blame, and the next try may do better
-                return records
+            trouble = _trouble_with_reference(records)
+            if trouble:  # a slow machine may be to blame, and the next try may do better
+                return _Reference(records, trouble=trouble)
+            results = self._compare(paper, tests, records, records)
+            if isinstance(results, str):
+                raise BoxDied(results)
             with self._lock:
-                self._references[key] = records
+                self._references[key] = _Reference(records, results)
                 while len(self._references) > _KEPT_REFERENCES:
                     self._references.popitem(last=False)
-            return records
+                return self._references[key]
 
     def _judge(
-        self, paper: Paper, tests: _Tests, reference: _Records, candidate: _Records
+        self, paper: Paper, tests: _Tests, reference: _Reference, candidate: _Records
     ) -> tuple[CaseResult, ...]:
-        results = self._compare(paper, tests, reference, candidate)
-        if not isinstance(results, str):
-            return results
-        # A judge who fails on the candidate's outputs, and not on the reference's own, fails because of the former.
-        trouble = self._compare(paper, tests, reference, reference)
-        if isinstance(trouble, str):
-            raise BoxDied(trouble)
-        return tuple(
-            replace(result, outcome="failed", message="the outputs cannot be compared")
-            for result in trouble
-        )
+        wanted, theirs = reference.records.by_key(), candidate.by_key()
+        own = {(result.case, result.seed): result for result in reference.results}
+        differing = [
+            key
+            for key, (_, output) in wanted.items()
+            if key not in theirs or theirs[key][0]["error"] or theirs[key][1] != output
+        ]
+        if differing:
+            asked = _Records.of(wanted[key] for key in differing)
+            given = _Records.of(theirs[key] for key in differing if key in theirs)
+            results = self._compare(paper, tests, asked, given)
+            if isinstance(results, str):
+                # The judge did not fail on the reference's own outputs, so it is these that made it fail.
+                message = "the outputs cannot be compared"
+                results = tuple(CaseResult(*key, "failed", message) for key in differing)
+            own |= {(result.case, result.seed): result for result in results}
+        return tuple(own.values())
 
     def _compare(
         self, paper: Paper, tests: _Tests, reference: _Records, candidate: _Records
     ) -> tuple[CaseResult, ...] | str:
         """The judge's results, or how the judge failed."""
-        wanted = {(header["case"], header["seed"]) for header in reference.headers}
-        theirs = {
-            (header["case"], header["seed"]): (header, output)
-            for header, output in zip(candidate.headers, candidate.outputs, strict=True)
-            if (header["case"], header["seed"]) in wanted
-        }
         argument = wire.pack(
-            {
-                "reference": reference.headers,
-                "candidate": [header for header, _ in theirs.values()],
-            },
-            [tests.checks, *reference.outputs, *(output for _, output in theirs.values())],
+            {"reference": reference.headers, "candidate": candidate.headers},
+            [tests.checks, *reference.outputs, *candidate.outputs],
         )
         try:
             run = self._fleet.run_judge(paper.image, _JUDGE, argument, limits(paper, _SLACK))

@@ -175,13 +175,22 @@ def _use_or_drop(
 
 def _warm_up() -> None:
     """Compute a little, as nearly every test does; draws no random number and leaves no object behind."""
-    torch = sys.modules.get("torch")
+    want: Any = None
+    outputs: dict[str, Any] = {"number": 0.5, "list": [1, "one"]}
+    torch, cases = sys.modules.get("torch"), sys.modules.get("rcb_env.cases")
     if torch is not None:
         x = torch.ones(2, 3, requires_grad=True)
         layer = torch.nn.Module()
         layer.weight = torch.nn.Parameter(torch.full((3,), 0.5))
         (torch.tanh(x * layer.weight) @ x.T).sum().backward()
-        x.detach().cpu().numpy().tobytes()
+        outputs["tensor"] = x.grad
+    if cases is not None:
+        for array in cases.np.linspace(0.0, 1.0, 6).reshape(2, 3):
+            outputs["array"] = array
+            encoded = cases.encode(outputs)
+            got = cases.decode(encoded)
+            cases.difference(want or got, got, rtol=1e-5, atol=1e-8)
+            want = got
 
 
 def _separate() -> None:
