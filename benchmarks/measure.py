@@ -19,6 +19,8 @@ from rich.table import Table
 
 Job = Callable[[], object]
 
+_LONG_S, _REST_S = 0.005, 0.02
+
 
 @dataclass(frozen=True)
 class Row:
@@ -111,7 +113,8 @@ class Result:
 def take_turns(jobs: Mapping[str, tuple[Job, int]]) -> dict[str, tuple[float, ...]]:
     """Time jobs that take turns; each as often as its number says, spread over the whole.
 
-    Each turn begins with another job, so that none is always the one behind the dearest.
+    Each turn begins with another job, so that none is always the one behind the dearest; and after a job that takes its
+    time comes a short rest, so that what it leaves for later is not counted as the next one's.
     """
     rounds = max(count for _, count in jobs.values())
     samples: dict[str, list[float]] = {name: [] for name in jobs}
@@ -120,6 +123,8 @@ def take_turns(jobs: Mapping[str, tuple[Job, int]]) -> dict[str, tuple[float, ..
         for name, (job, count) in (*[*jobs.items()][first:], *[*jobs.items()][:first]):
             if turn * count // rounds > len(samples[name]):
                 samples[name].append(timed(job))
+                if samples[name][-1] > _LONG_S:
+                    time.sleep(_REST_S)
     return {name: tuple(values) for name, values in samples.items()}
 
 

@@ -4,10 +4,10 @@
     {"do": "run", "zygote", "entry", "limits", "paths"}   blobs: the argument, then one per path
     {"do": "ping"}
 
-A run gets the files of the request in a fresh folder, nothing else; when its process ends, every process it left is
-killed and every file, shared memory and message queue removed before the answer goes out. The answer says whether the
-box is clean (`clean`): when it is not, the host throws the box away. Wall time, memory of all processes together, and
-output are watched here; a run that passes a limit is ended and the answer says which.
+A run gets the files of the request in a fresh folder, nothing else. When its process has ended, the answer goes out;
+then every process it left is killed and every file, shared memory and message queue removed, and a second message says
+whether the box is clean (`clean`). When it is not, the box ends. Wall time, memory of all processes together, and output
+are watched here; a run that passes a limit is ended and the answer says which.
 Not covered: what a run means. This program knows nothing of papers, cases or verdicts.
 """
 
@@ -31,6 +31,7 @@ _SCRATCH = (Path("/work"), Path("/tmp"), Path("/dev/shm"))
 _WATCH_EVERY_S = 0.05
 _SWEEP_FOR_S = 5.0
 _CHUNK = 1 << 16
+_MAX_PIPE = 1 << 20  # bytes that a pipe can be made to hold
 _MAX_FILES_TO_REMOVE = 20_000  # beyond it a new box is quicker
 _FILE_BYTES = 1024  # of memory that a file takes besides its content
 
@@ -92,14 +93,22 @@ class Runner:
             except wire.WireError:
                 return
             if header["do"] == "run":
-                answer, out = self._run(header, blobs)
-            elif header["do"] == "zygote":
-                answer, out = self._start_zygote(header), []
-            else:
-                answer, out = {"pid": os.getpid()}, []
-            self._write(wire.pack({**answer, "id": header["id"]}, out))
-            if header["do"] == "run" and answer["clean"]:
-                self._prepare_spare(header["zygote"])
+                if not self._serve_run(header, blobs):
+                    return
+                continue
+            zygote_wanted = header["do"] == "zygote"
+            answer = self._start_zygote(header) if zygote_wanted else {"pid": os.getpid()}
+            self._write(wire.pack({**answer, "id": header["id"]}))
+
+    def _serve_run(self, header: dict[str, Any], blobs: list[bytes]) -> bool:
+        """Run, answer, clean up and say whether it worked, in this order; returns the last."""
+        run, answer, out = self._run(header, blobs)
+        self._write(wire.pack({**answer, "id": header["id"]}, out))
+        clean = run.is_over(_SWEEP_FOR_S) and self._clean_up()
+        self._write(wire.pack({"clean": clean, "id": header["id"]}))
+        if clean:
+            self._prepare_spare(header["zygote"])
+        return clean
 
     def _read_exactly(self, count: int) -> bytes:
         data = bytearray()
@@ -165,7 +174,7 @@ class Runner:
 
     def _run(
         self, header: dict[str, Any], blobs: list[bytes]
-    ) -> tuple[dict[str, Any], list[bytes]]:
+    ) -> tuple[_Watch, dict[str, Any], list[bytes]]:
         limits = header["limits"]
         if self._spare is not None and self._spare[0] == header["zygote"]:
             self._keep.discard(self._spare[1])  # from here on it is the run
@@ -174,7 +183,7 @@ class Runner:
         _stage(header["paths"], blobs[1:])
         argument = os.memfd_create("argument")
         _write_all(argument, blobs[0])
-        pipes = [os.pipe() for _ in range(3)]
+        pipes = [os.pipe() for _ in range(4)]  # its result, stdout, stderr, and end
         _, channel = self._zygotes[header["zygote"]]
         request = {
             "do": "run",
@@ -195,12 +204,11 @@ class Runner:
         ended = run.until_the_end() if pid else "zygote"
         if ended == "exit" and _out_of_memory_kills() > kills_before:
             ended = "memory"
-        clean = self._clean_up() and ended != "zygote"
         run.drain()
         seen = sorted(run.stdout.seen | run.stderr.seen)
-        answer = {"ended": ended, "clean": clean, "wall_s": run.wall_s, "seen": seen, **run.status}
+        answer = {"ended": ended, "status": run.status, "wall_s": run.wall_s, "seen": seen}
         captured = [capture.content() for capture in (run.stdout, run.stderr)]
-        return answer, [bytes(run.result), *captured]
+        return run, answer, [bytes(run.result), *captured]
 
     def others(self) -> list[int]:
         """Every living process of the box but init, the runner and the zygotes."""
@@ -285,14 +293,17 @@ class _Watch:
         self.result = bytearray()
         self.stdout = Capture(limits["output_bytes"], words)
         self.stderr = Capture(limits["output_bytes"], words)
+        self._end = pipes.pop()
         self._open = dict(zip(pipes, (None, self.stdout, self.stderr), strict=True))
-        self.status: dict[str, Any] = {"status": None, "cpu_s": 0.0, "max_rss_bytes": 0}
+        self.status: int | None = None  # as waitpid gives it
         self.wall_s = 0.0
+        self._is_over = False
         self._poll = select.poll()
         for descriptor in pipes:
             os.set_blocking(descriptor, False)
             self._poll.register(descriptor, select.POLLIN)
-        self._poll.register(channel, select.POLLIN)
+        for end in (self._end, channel):
+            self._poll.register(end, select.POLLIN)
 
     def until_the_end(self) -> str:
         """Wait for the run's main process; returns exit, timeout, memory, result (too large) or zygote (it died)."""
@@ -314,14 +325,18 @@ class _Watch:
                 ended = self._stop("result")
             wait_s = next_look - now if ended else min(next_look, deadline) - now
             for descriptor, _ in self._poll.poll(max(0.0, wait_s) * 1000):
-                if descriptor == self._channel.fileno():
-                    report, _ = zygote.receive(self._channel)
-                    self.wall_s = time.monotonic() - self._started
-                    if not report:
-                        return "zygote"
-                    self.status = report
-                    return ended or "exit"
-                self._read(descriptor)
+                if descriptor == self._end and (code := os.read(self._end, 1)):
+                    self.status = code[0] << 8
+                elif descriptor == self._end:
+                    self._poll.unregister(self._end)  # it ends without a word
+                    continue
+                elif descriptor != self._channel.fileno():
+                    self._read(descriptor)
+                    continue
+                elif not self._hear_of_the_end():
+                    ended = "zygote"
+                self.wall_s = time.monotonic() - self._started
+                return ended or "exit"
 
     def _stop(self, reason: str) -> str:
         self._runner.freeze()
@@ -329,13 +344,31 @@ class _Watch:
             os.kill(self._pid, signal.SIGKILL)
         return reason
 
+    def is_over(self, wait_s: float) -> bool:
+        """Whether the main process is gone; ends it if need be. False: its zygote does not say so in time."""
+        if not self._is_over and self._pid:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self._pid, signal.SIGKILL)
+            if select.select([self._channel], [], [], wait_s)[0]:
+                self._hear_of_the_end()
+        return self._is_over
+
+    def _hear_of_the_end(self) -> bool:
+        report, _ = zygote.receive(self._channel)
+        self._is_over = bool(report)
+        if self.status is None:
+            self.status = report.get("status")
+        return self._is_over
+
     def drain(self) -> None:
-        """Take what is still in the pipes, once nobody is left who could write to them."""
+        """Take what is still in the pipes, of which somebody who is left may yet fill one as it is read."""
         for descriptor in list(self._open):
-            while self._read(descriptor):
-                pass
+            for _ in range(_MAX_PIPE // _CHUNK + 1):
+                if not self._read(descriptor):
+                    break
             if descriptor in self._open:
                 os.close(descriptor)
+        os.close(self._end)
 
     def _read(self, descriptor: int) -> bool:
         try:

@@ -2,7 +2,8 @@
 
 It can fork the child of the next run ahead of it, the *spare*: a fork of a process with torch, and the memory pages that
 any first computation takes, cost more than most tests. The runner asks for a spare when a run has been swept away, and
-has it dropped before a run of another zygote, so that no spare ever lives beside code of a candidate.
+has it dropped before a run of another zygote, so that no spare ever lives beside code of a candidate. At the other end,
+a child says by a byte, its exit code, that it has done and written everything: that its memory goes takes long, too.
 
 It talks to the runner over a Unix socket, one JSON datagram a message; file descriptors travel beside it. It has one
 thread (a fork of a process with more is not safe) and says so when a package it preloaded started another. It runs no
@@ -12,6 +13,7 @@ code of a paper and none of an agent: only its children do, and each of them end
 from __future__ import annotations
 
 import array
+import contextlib
 import gc
 import importlib
 import json
@@ -123,9 +125,7 @@ def _serve(channel: socket.socket, preload: list[str], first: bool) -> NoReturn:
         for descriptor in descriptors:
             os.close(descriptor)
         send(channel, {"pid": pid})
-        _, status, usage = os.wait4(pid, 0)
-        cpu_s = usage.ru_utime + usage.ru_stime
-        send(channel, {"status": status, "cpu_s": cpu_s, "max_rss_bytes": usage.ru_maxrss * 1024})
+        send(channel, {"status": os.waitpid(pid, 0)[1]})
 
 
 def _fork_spare(channel: socket.socket) -> tuple[int, socket.socket]:
@@ -200,9 +200,9 @@ def _separate() -> None:
 
 
 def _test_run(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
-    code = 1
+    code, pid = 1, os.getpid()
+    argument_fd, result_fd, stdout_fd, stderr_fd, end_fd = descriptors
     try:
-        argument_fd, result_fd, stdout_fd, stderr_fd = descriptors
         for pipe, target in ((stdout_fd, 1), (stderr_fd, 2)):
             os.dup2(pipe, target)
             os.close(pipe)
@@ -227,4 +227,7 @@ def _test_run(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
                     stream.flush()
             except Exception:
                 code = 1
+        if os.getpid() == pid:  # and not that of a fork which came this far
+            with contextlib.suppress(OSError):
+                os.write(end_fd, bytes([code & 0xFF]))
         os._exit(code)

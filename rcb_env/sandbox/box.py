@@ -8,6 +8,7 @@ in it is a `RunResult`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import time
@@ -23,7 +24,7 @@ from rcb_env.runner import wire
 MIB = 1024 * 1024
 START_DEADLINE_S = 60.0  # to start the runner's interpreter
 PRELOAD_DEADLINE_S = 300.0  # to import a paper's packages once
-GRACE_S = 15.0  # beyond a run's wall time, for cleaning up, before the box counts as dead
+GRACE_S = 15.0  # beyond a run's wall time, and for cleaning up, before the box counts as dead
 
 _SERVED = (
     "errors",
@@ -84,8 +85,6 @@ class RunResult:
     stderr: str
     words: tuple[str, ...]  # those of the words to look for that it printed
     wall_s: float
-    cpu_s: float
-    max_rss_bytes: int
 
 
 @dataclass(frozen=True)
@@ -150,7 +149,8 @@ class Box:
 
     def __init__(self, maker: Maker, settings: BoxSettings) -> None:
         self.runs = 0
-        self.clean = True  # False: something of a run may be left in the box
+        self._clean = True
+        self._cleaning = ""  # the request after which the box still cleans up
         self._zygotes: set[str] = set()
         self._channel, runner = maker.start(settings)
         try:
@@ -224,7 +224,6 @@ class Box:
         try:
             status = answer["status"]
             result, stdout, stderr = blobs
-            self.clean = answer["clean"] is True
             if answer["ended"] == "zygote":
                 raise self._dead("lost the process its test runs are forked from")
             return RunResult(
@@ -235,11 +234,16 @@ class Box:
                 stderr=stderr.decode("utf-8", "replace"),
                 words=tuple(answer["seen"]),
                 wall_s=float(answer["wall_s"]),
-                cpu_s=float(answer["cpu_s"]),
-                max_rss_bytes=int(answer["max_rss_bytes"]),
             )
         except (KeyError, TypeError, ValueError):
             raise self._dead("answered with something that is not a result") from None
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing of a run is left in the box; waits until it has cleaned up after the last."""
+        with contextlib.suppress(BoxDied):
+            self._settle()
+        return self._clean
 
     def ping(self, timeout_s: float = 5.0) -> None:
         """Raise BoxDied unless the runner answers."""
@@ -252,11 +256,29 @@ class Box:
     def _ask(
         self, header: Mapping[str, Any], blobs: Sequence[bytes], timeout_s: float
     ) -> wire.Message:
+        self._settle()
         deadline = time.monotonic() + timeout_s
+        # Whoever can write into the stream, but cannot read the runner's memory, cannot answer in its place.
+        identity = secrets.token_hex(16)
         try:
-            # Whoever can write into the stream, but cannot read the runner's memory, cannot answer in its place.
-            identity = secrets.token_hex(16)
             self._channel.send(wire.pack({**header, "id": identity}, blobs), deadline)
+        except BoxDied:
+            self._clean = False
+            raise
+        message = self._receive(identity, deadline)
+        if header["do"] == "run":
+            self._cleaning = identity
+        return message
+
+    def _settle(self) -> None:
+        """Hear whether the box is clean after the last run."""
+        if self._cleaning:
+            identity, self._cleaning = self._cleaning, ""
+            answer, _ = self._receive(identity, time.monotonic() + GRACE_S)
+            self._clean = answer.get("clean") is True
+
+    def _receive(self, identity: str, deadline: float) -> wire.Message:
+        try:
             answer, out = wire.unpack(lambda count: self._channel.receive(count, deadline))
             if answer.get("id") != identity:
                 raise wire.WireError("sent an answer to another request")
@@ -264,11 +286,11 @@ class Box:
         except wire.WireError as error:
             raise self._dead(str(error)) from None
         except BoxDied:
-            self.clean = False
+            self._clean = False
             raise
 
     def _dead(self, why: str) -> BoxDied:
-        self.clean = False
+        self._clean = False
         self.close()
         return BoxDied(f"a box {why}")
 

@@ -1,9 +1,9 @@
 """Warm boxes of one kind, each leased to one user at a time.
 
-A box is started when somebody needs one and none is idle, up to the pool's size; it goes back when its user is done and is
-thrown away on any doubt: it died, it is not clean, it does not answer, or it has served its number of runs. Closing the
-pool ends every box, leased ones too: whoever waits for one gets a `BoxDied`. Pools still open when the interpreter
-exits are closed then.
+A box is started when somebody needs one and none is idle, up to the pool's size; it goes back when its user is done,
+cleans up there, and is thrown away on any doubt: it died, it is not clean, it does not answer, or it has served its
+number of runs. Closing the pool ends every box, leased ones too: whoever waits for one gets a `BoxDied`. Pools still
+open when the interpreter exits are closed then.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Pool:
             fit = False
             try:
                 yield box
-                fit = box.clean and box.runs < RUNS_PER_BOX
+                fit = box.runs < RUNS_PER_BOX
             finally:
                 self._give_back(box, fit)
 
@@ -60,14 +60,14 @@ class Pool:
                 if not self._idle:
                     break
                 box, since = self._idle.pop()
-            if time.monotonic() - since < _ASK_AFTER_IDLE_S:
-                return box
             try:
-                box.ping()
+                if time.monotonic() - since > _ASK_AFTER_IDLE_S:
+                    box.ping()
             except BoxDied:
-                self._give_back(box, False)
-            else:
+                pass
+            if box.clean:  # by now it has had time to clean up
                 return box
+            self._give_back(box, False)
         box = Box(self._maker, self._settings)
         with self._lock:
             if not self._closed:
