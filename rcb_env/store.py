@@ -10,11 +10,9 @@
 Runs that were made to be compared lie side by side in one folder with an arms.json, see `create_arms`.
 
 Guarantees:
-- A line of episodes.jsonl is there whole or not at all: one write, then fsync, under a file lock. A
-  write that the disk cuts short is taken back and raised as `StoreError`.
+- A line of episodes.jsonl is there whole or not at all, see `rcb_env.durable`.
 - One process writes a run at a time; a second one is refused with the first one's process id.
   Readers need no lock, are never held up, and see whole lines only.
-- What a killed writer left of a line is cut off by the next writer and reported, never parsed.
 - An episode is known by `EpisodeKey`: paper, file, region, sample, agent, model, settings. The last
   line of a key counts; earlier ones (infrastructure failures that were tried again) stay on disk.
 - Resuming with another config is refused and the differing keys are named.
@@ -25,7 +23,6 @@ Not covered: network file systems without flock; two machines writing one direct
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import hashlib
@@ -33,13 +30,22 @@ import json
 import os
 import re
 import shutil
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from rcb_env.durable import (
+    MODE,
+    SCRATCH,
+    JsonLines,
+    dump,
+    take_back,
+    write_all,
+    write_whole,
+    writing,
+)
 from rcb_env.errors import StoreError
 
 INFRA = "infra_error"
@@ -48,10 +54,6 @@ FORMAT = 1
 
 ARMS = "arms.json"
 """In a folder of runs that were made together: which ones, in which order."""
-
-_MODE = 0o644
-_SCRATCH = ".run.json."
-_TAIL_BLOCK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -77,113 +79,7 @@ class EpisodeKey:
 
 def digest(value: object) -> str:
     """Sixteen hex digits of a JSON-like value, independent of the order of keys."""
-    return hashlib.sha256(_dump(value, sort_keys=True)).hexdigest()[:16]
-
-
-class JsonLines:
-    """An append-only file of JSON objects that several processes may append to at once."""
-
-    def __init__(self, path: Path) -> None:
-        """Nothing is opened before the first append or read."""
-        self.path = path
-        self._thread_lock = threading.Lock()
-
-    def append(self, record: Mapping[str, object]) -> int:
-        """Add one record and wait until it is on the disk.
-
-        Returns:
-            Bytes of a torn line that an earlier writer left and that were cut off first.
-
-        Raises:
-            StoreError: no space, no permission, a size limit; the file is as it was before.
-        """
-        line = _dump(record) + b"\n"
-        with self._thread_lock, _writing(self.path):
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _MODE)
-            try:
-                # Held for this one line only, so writers take turns and readers need no lock.
-                fcntl.flock(fd, fcntl.LOCK_EX)
-                cut = _cut_torn_tail(fd)
-                size = os.fstat(fd).st_size
-                try:
-                    _write_all(fd, line)
-                    os.fsync(fd)
-                    if size == 0:
-                        _sync_folder(self.path.parent)
-                except OSError:
-                    _take_back(fd, size)
-                    raise
-            finally:
-                os.close(fd)
-        return cut
-
-    def repair(self) -> int:
-        """Cut off what a killed writer left of a line; returns the number of bytes cut."""
-        if not self.path.exists():
-            return 0
-        with self._thread_lock, _writing(self.path):
-            fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX)
-                return _cut_torn_tail(fd)
-            finally:
-                os.close(fd)
-
-    def read(self, on_problem: Callable[[str], None] | None = None) -> Iterator[dict[str, Any]]:
-        """Every whole record, one at a time; a line without its newline is not there yet.
-
-        Args:
-            on_problem: told about lines that are no JSON object (a damaged disk, an edit by hand),
-                as ``path:line: reason``; they are passed over. By default they raise.
-
-        Raises:
-            StoreError: the file cannot be read, or a line is damaged and nobody is told.
-        """
-        for _, record in self.placed(on_problem):
-            yield record
-
-    def placed(
-        self, on_problem: Callable[[str], None] | None = None
-    ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """As `read`, each record with the byte offset that `at` takes."""
-        offset = 0
-        try:
-            with self.path.open("rb") as file:
-                for number, line in enumerate(file, start=1):
-                    if not line.endswith(b"\n"):
-                        return
-                    record = _object(line)
-                    if record is not None:
-                        yield offset, record
-                    else:
-                        problem = (
-                            f"{self.path}:{number}: not a JSON object, so it counts as missing"
-                        )
-                        if on_problem is None:
-                            raise StoreError(problem)
-                        on_problem(problem)
-                    offset += len(line)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise StoreError(f"cannot read {self.path}: {error.strerror}") from error
-
-    def at(self, offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
-        """The records at some offsets from `placed`.
-
-        Raises:
-            StoreError: they cannot be read, or the file was changed.
-        """
-        try:
-            with self.path.open("rb") as file:
-                for offset in offsets:
-                    file.seek(offset)
-                    record = _object(file.readline())
-                    if record is None:
-                        raise StoreError(f"{self.path} was changed while it was read: start again")
-                    yield record
-        except OSError as error:
-            raise StoreError(f"cannot read {self.path}: {error.strerror}") from error
+    return hashlib.sha256(dump(value, sort_keys=True)).hexdigest()[:16]
 
 
 class Trajectory:
@@ -197,10 +93,10 @@ class Trajectory:
         """
         self.path = path
         self.attempt = attempt
-        with _writing(path):
+        with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
-            self._fd: int | None = os.open(path, flags, _MODE)
+            self._fd: int | None = os.open(path, flags, MODE)
 
     def record(self, kind: str, payload: Mapping[str, object]) -> None:
         """Write one record at once; what is written survives a kill of this process.
@@ -210,19 +106,19 @@ class Trajectory:
         """
         if self._fd is None:
             raise ValueError(f"{self.path} is closed")
-        with _writing(self.path):
+        with writing(self.path):
             size = os.fstat(self._fd).st_size
             try:
-                _write_all(self._fd, _dump({"kind": kind, **payload}) + b"\n")
+                write_all(self._fd, dump({"kind": kind, **payload}) + b"\n")
             except OSError:
-                _take_back(self._fd, size)
+                take_back(self._fd, size)
                 raise
 
     def close(self) -> None:
         """Put everything on the disk; safe to call twice."""
         fd, self._fd = self._fd, None
         if fd is not None:
-            with _writing(self.path):
+            with writing(self.path):
                 try:
                     os.fsync(fd)
                 finally:
@@ -269,13 +165,13 @@ class RunStore:
         folder = Path(folder)
         if (folder / "run.json").exists():
             raise StoreError(f"{folder} already holds a run: add --resume, or choose another --out")
-        with _writing(folder):
+        with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             # A start that was killed leaves a lock or a scratch file: no reason to refuse the next.
             strangers = sorted(
                 path.name
                 for path in folder.iterdir()
-                if path.name != "lock" and not path.name.startswith(_SCRATCH)
+                if path.name != "lock" and not path.name.startswith(SCRATCH)
             )
         if strangers:
             raise StoreError(
@@ -286,7 +182,7 @@ class RunStore:
             # Again under the lock: of two starters that both saw an empty folder one came first.
             if (folder / "run.json").exists():
                 raise StoreError(f"{folder} already holds a run: choose another --out")
-            _write_whole(folder / "run.json", {"format": FORMAT, **record})
+            write_whole(folder / "run.json", {"format": FORMAT, **record})
             return cls(folder, _read_record(folder), lock_fd)
         except BaseException:
             os.close(lock_fd)
@@ -305,7 +201,7 @@ class RunStore:
         """
         folder = Path(folder)
         record = _read_record(folder)
-        differences = list(_differences(record.get("config", {}), json.loads(_dump(config))))
+        differences = list(_differences(record.get("config", {}), json.loads(dump(config))))
         if differences:
             raise StoreError(
                 f"{folder} was made with another config: {'; '.join(differences)}. "
@@ -463,12 +359,12 @@ def create_arms(folder: str | Path, arms: Mapping[str, str]) -> None:
     folder = Path(folder)
     if (folder / "run.json").exists() or (folder / ARMS).exists():
         raise StoreError(f"{folder} already holds a run: add --resume, or choose another --out")
-    with _writing(folder):
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        strangers = sorted(p.name for p in folder.iterdir() if not p.name.startswith(_SCRATCH))
+        strangers = sorted(p.name for p in folder.iterdir() if not p.name.startswith(SCRATCH))
     if strangers:
         raise StoreError(f"{folder} is not empty (it holds {strangers[0]}): choose another --out")
-    _write_whole(folder / ARMS, {"format": FORMAT, "arms": dict(arms)})
+    write_whole(folder / ARMS, {"format": FORMAT, "arms": dict(arms)})
 
 
 def arms_of(folder: str | Path) -> dict[str, str]:
@@ -489,101 +385,6 @@ def arms_of(folder: str | Path) -> dict[str, str]:
         raise StoreError(f"{path} is damaged: it is no record of arms") from error
 
 
-class _writing:
-    """Turns what the system says about a write into one line with the next move."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if not isinstance(error, OSError):
-            return
-        move = {
-            errno.ENOSPC: "free some space, then resume the run",
-            errno.EDQUOT: "free some space, then resume the run",
-            errno.EFBIG: "raise the file size limit (ulimit -f), then resume the run",
-        }.get(error.errno or 0, "choose a folder you can write to with --out")
-        reason = error.strerror or str(error)
-        raise StoreError(f"cannot write {self._path}: {reason}; {move}") from error
-
-
-def _dump(value: object, *, sort_keys: bool = False) -> bytes:
-    # ASCII only: text from models may hold lone surrogates, which UTF-8 cannot carry.
-    return json.dumps(value, sort_keys=sort_keys, separators=(",", ":")).encode("ascii")
-
-
-def _object(line: bytes) -> dict[str, Any] | None:
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    return record if isinstance(record, dict) else None
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    """One write; only when the system takes less than all of it, more, until it says why."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
-def _take_back(fd: int, size: int) -> None:
-    """Undo a write that was cut short; if even that fails, the next writer cuts the torn tail."""
-    with contextlib.suppress(OSError):
-        os.ftruncate(fd, size)
-
-
-def _cut_torn_tail(fd: int) -> int:
-    """Truncate a file to its last newline; returns the number of bytes cut."""
-    size = end = os.fstat(fd).st_size
-    while end > 0:
-        start = max(0, end - _TAIL_BLOCK_BYTES)
-        newline = os.pread(fd, end - start, start).rfind(b"\n")
-        if newline >= 0:
-            end = start + newline + 1
-            break
-        end = start
-    if end < size:
-        os.ftruncate(fd, end)
-        os.fsync(fd)
-    return size - end
-
-
-def _write_whole(path: Path, value: object) -> None:
-    """Write a file so that a reader, or a power cut, sees all of it or nothing."""
-    scratch = path.with_name(f"{_SCRATCH}{os.getpid()}")
-    with _writing(path):
-        try:
-            fd = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _MODE)
-            try:
-                _write_all(fd, json.dumps(value, indent=2).encode("ascii") + b"\n")
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-            scratch.replace(path)
-        except OSError:
-            scratch.unlink(missing_ok=True)
-            raise
-        _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the names of new files last; without it a power cut can lose a file that was fsynced."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def _read_record(folder: Path) -> Mapping[str, Any]:
     path = folder / "run.json"
     try:
@@ -601,8 +402,8 @@ def _read_record(folder: Path) -> Mapping[str, Any]:
 
 def _take_lock(folder: Path) -> int:
     path = folder / "lock"
-    with _writing(path):
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
+    with writing(path):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, MODE)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -615,7 +416,7 @@ def _take_lock(folder: Path) -> int:
             "wait until it is done, or choose another --out"
         ) from None
     try:
-        with _writing(path):
+        with writing(path):
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"{os.getpid()}\n".encode("ascii"), 0)
     except StoreError:

@@ -112,8 +112,9 @@ def trajectory(
 
     With --json: the records as they are stored, or one object for each episode, one a line.
     """
+    from rcb_env.durable import JsonLines
     from rcb_env.report.trajectory import read_trajectory, render
-    from rcb_env.store import JsonLines, RunStore
+    from rcb_env.store import RunStore
 
     store = RunStore.open(run)
     if challenge is None and not longest:

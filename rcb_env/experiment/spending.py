@@ -12,9 +12,10 @@ import dataclasses
 import threading
 
 from rcb_env.agent import Usage
+from rcb_env.durable import JsonLines
 from rcb_env.errors import UsageError
 from rcb_env.experiment.plan import RunConfig, now
-from rcb_env.store import JsonLines, RunStore
+from rcb_env.store import RunStore
 
 
 class RunBudgetSpent(UsageError):

@@ -28,11 +28,12 @@ from types import TracebackType
 from typing import Any, Literal, get_args
 
 from rcb_env.actions import tool_schemas
+from rcb_env.durable import JsonLines
 from rcb_env.errors import StoreError, UsageError, unknown
 from rcb_env.report.summary import plan_of
 from rcb_env.rewards import RewardSpec, rewards_of
 from rcb_env.scoring import Outcome
-from rcb_env.store import INFRA, JsonLines, RunStore
+from rcb_env.store import INFRA, RunStore
 from rcb_env.wrappers.chat import SYSTEM, assistant
 from rcb_env.wrappers.layer import left
 

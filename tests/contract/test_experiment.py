@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from rcb_env.durable import JsonLines
 from rcb_env.errors import UsageError
 from rcb_env.experiment import grade_completions
-from rcb_env.store import JsonLines, RunStore
+from rcb_env.store import RunStore
 
 REGIONS = ("double", "triple", "quadruple")
 SOURCE = '"""Multiples."""\n' + "".join(

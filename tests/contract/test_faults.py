@@ -22,8 +22,8 @@ from typing import Any
 import docker
 import pytest
 
+from rcb_env.durable import JsonLines
 from rcb_env.sandbox.docker import LABEL
-from rcb_env.store import JsonLines
 
 pytestmark = pytest.mark.alone
 

@@ -17,9 +17,10 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from rcb_env.actions import TOOLS
+from rcb_env.durable import JsonLines
 from rcb_env.papers import load_dataset
 from rcb_env.report.summary import summarize
-from rcb_env.store import JsonLines, RunStore
+from rcb_env.store import RunStore
 
 CHALLENGE = "DyT/forward"
 SERVE = ["-m", "rcb_env.cli", "serve", CHALLENGE, "--mcp", "--sandbox", "bubblewrap"]

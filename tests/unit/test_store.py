@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from rcb_env.durable import JsonLines
 from rcb_env.errors import StoreError
-from rcb_env.store import EpisodeKey, JsonLines, RunStore, digest
+from rcb_env.store import EpisodeKey, RunStore, digest
 
 CONFIG = {"agent": "single-shot", "model": {"name": "m", "temperature": 0}, "seed": 0}
 
@@ -157,7 +158,7 @@ APPENDER = """
 import sys
 from pathlib import Path
 from typing import Any
-from rcb_env.store import JsonLines
+from rcb_env.durable import JsonLines
 lines = JsonLines(Path(sys.argv[1]))
 for number in range(50):
     lines.append({"writer": int(sys.argv[2]), "number": number, "text": "x" * 300_000})
@@ -346,7 +347,7 @@ def test_a_folder_with_other_files_is_not_made_a_run(tmp_path: Path) -> None:
 
 def test_a_start_that_was_killed_early_does_not_block_the_folder(tmp_path: Path) -> None:
     (tmp_path / "lock").write_text("999999\n", encoding="ascii")
-    (tmp_path / ".run.json.999999").write_text("{", encoding="ascii")
+    (tmp_path / ".unfinished.999999").write_text("{", encoding="ascii")
     RunStore.create(tmp_path, {"config": {}}).close()
 
 
