@@ -14,9 +14,10 @@ from typing import Any
 
 from benchmarks.measure import Job, Result, Row, take_turns
 from benchmarks.plain import Plain
+from rcb_env.datasets import load_dataset
 from rcb_env.env import ResearchCodeEnv
 from rcb_env.grading import Grader
-from rcb_env.papers import Challenge, load_dataset
+from rcb_env.papers import Challenge
 
 _CHALLENGE = "DyT/forward"
 _FRESH, _WARM = "tests, fresh interpreter", "tests, warm process"

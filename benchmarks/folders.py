@@ -21,8 +21,9 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.measure import Job, Result, Row, median, take_turns
+from rcb_env.datasets import load_dataset
 from rcb_env.grading import Grader
-from rcb_env.papers import Challenge, Paper, load_dataset
+from rcb_env.papers import Challenge, Paper
 from rcb_env.sandbox import images
 
 _MAKER = "bubblewrap"  # its boxes use the very environment that the fresh interpreter uses

@@ -23,9 +23,10 @@ from typing import Any
 
 from benchmarks.measure import Job, Result, Row, median, take_turns
 from benchmarks.plain import Plain
+from rcb_env.datasets import load_dataset
 from rcb_env.env import ResearchCodeEnv
 from rcb_env.grading import Grader
-from rcb_env.papers import Challenge, load_dataset
+from rcb_env.papers import Challenge
 
 CHALLENGE = "DyT/forward"
 STEPS = ("reset", "read", "edit", "run_tests", "fork")

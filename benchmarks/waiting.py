@@ -23,8 +23,8 @@ from typing import Any
 
 from benchmarks.measure import Result
 from rcb_env.agent import ModelSettings
+from rcb_env.datasets import load_dataset
 from rcb_env.experiment import RunConfig, open_run, run_experiment
-from rcb_env.papers import load_dataset
 from rcb_env.store import RunStore
 
 CHALLENGE = "DyT/forward"

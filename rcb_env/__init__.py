@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         make_agent,
         without_credentials,
     )
+    from rcb_env.datasets import load_dataset
     from rcb_env.env import EnvSnapshot, ResearchCodeEnv
     from rcb_env.episode import Budgets, Episode, Recorder, play_episode
     from rcb_env.errors import (
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from rcb_env.grading import Grader, Verdict
     from rcb_env.markers import Masked
     from rcb_env.mutation import Mutant, mutants
-    from rcb_env.papers import Challenge, Dataset, Paper, load_dataset
+    from rcb_env.papers import Challenge, Dataset, Paper
     from rcb_env.rewards import RewardSpec, reward_spec, rewards_of
     from rcb_env.vector import Arrival, ChallengeVectorEnv
     from rcb_env.wrappers import (
@@ -93,7 +94,8 @@ _HOME = {
     "rcb_env.grading": ("Grader", "Verdict"),
     "rcb_env.markers": ("Masked",),
     "rcb_env.mutation": ("Mutant", "mutants"),
-    "rcb_env.papers": ("Challenge", "Dataset", "Paper", "load_dataset"),
+    "rcb_env.datasets": ("load_dataset",),
+    "rcb_env.papers": ("Challenge", "Dataset", "Paper"),
     "rcb_env.rewards": ("RewardSpec", "reward_spec", "rewards_of"),
     "rcb_env.vector": ("Arrival", "ChallengeVectorEnv"),
     "rcb_env.wrappers": (

@@ -1,6 +1,6 @@
 """The folders that come with rcb-env, in a checkout and in an installation: papers, and images for boxes.
 
-Not covered: what is in them (`rcb_env.papers`, `rcb_env.sandbox.images`).
+Not covered: what is in them (`rcb_env.datasets`, `rcb_env.sandbox.images`).
 """
 
 from __future__ import annotations

@@ -26,8 +26,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from rcb_env.datasets import SUITE
 from rcb_env.mutation import mutants
-from rcb_env.papers import SUITE, Challenge, Paper
+from rcb_env.papers import Challenge, Paper
 
 _FUNCTIONS = 10  # functions of a reference that are tried for one region
 _MUTANTS = 24  # faults of one operator that are tried for one region

@@ -39,10 +39,11 @@ from gymnasium.error import ResetNeeded
 
 from rcb_env import rewards
 from rcb_env.actions import TOOLS, ActionSpace, OutOfBudget, TextSpace, ToolCall, parse
+from rcb_env.datasets import load_dataset
 from rcb_env.errors import UsageError, unknown
 from rcb_env.feedback import FEEDBACK_LEVELS, TELLS, Feedback, report, tell
 from rcb_env.grading import Grader, Verdict
-from rcb_env.papers import Challenge, Dataset, load_dataset
+from rcb_env.papers import Challenge, Dataset
 from rcb_env.selection import Selection, draw
 from rcb_env.sharing import shared_grader
 from rcb_env.workspace import Snapshot, Workspace, WorkspaceError

@@ -27,9 +27,10 @@ from typing import Any
 from platformdirs import user_cache_dir
 
 from rcb_env.canaries import Canary, Fault, Search, hidden_modules
+from rcb_env.datasets import SUITE
 from rcb_env.errors import BoxDied
 from rcb_env.isolated import ended_its_box, how_it_ended, limits, messages, read_error
-from rcb_env.papers import SUITE, Challenge, Paper
+from rcb_env.papers import Challenge, Paper
 from rcb_env.runner import wire
 from rcb_env.sandbox.box import RunResult
 from rcb_env.sandbox.fleet import Fleet

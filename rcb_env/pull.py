@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rcb_env.agent import without_credentials
+from rcb_env.datasets import load_dataset
 from rcb_env.errors import UsageError
-from rcb_env.papers import load_dataset
 from rcb_env.published import RECEIPT, Published
 
 if TYPE_CHECKING:

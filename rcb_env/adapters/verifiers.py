@@ -20,9 +20,9 @@ from typing import Any, cast
 
 from rcb_env.actions import OutOfBudget
 from rcb_env.adapters import needs
+from rcb_env.datasets import load_dataset
 from rcb_env.env import ResearchCodeEnv
 from rcb_env.errors import SandboxError
-from rcb_env.papers import load_dataset
 from rcb_env.wrappers.chat import SYSTEM, ChatMessages
 
 needs("verifiers.v1", "verifiers")

@@ -63,9 +63,9 @@ def check(
     from rcb_env import sandbox as sandboxes
     from rcb_env.certify import Certificate, CertificateFile, Problem, certify
     from rcb_env.cli.progress import Progress
+    from rcb_env.datasets import load_dataset
     from rcb_env.errors import PaperError, unknown
     from rcb_env.grading import Grader
-    from rcb_env.papers import load_dataset
     from rcb_env.suites import survey
 
     try:

@@ -70,7 +70,7 @@ class Finding:
 def doctor(prepare: bool, dataset: str, quiet: bool, as_json: bool) -> None:
     """Say what works on this machine. Exit code 0 if code can be run in at least one sandbox."""
     from rcb_env.cli.run import realise
-    from rcb_env.papers import load_dataset
+    from rcb_env.datasets import load_dataset
 
     images = sorted({paper.image for paper in load_dataset(dataset).papers})
     if prepare:

@@ -50,9 +50,9 @@ def grade(
     of them counts as missing.
     """
     from rcb_env.cli.run import finish, prepare_sandbox, show_progress
+    from rcb_env.datasets import load_dataset
     from rcb_env.errors import UsageError
     from rcb_env.experiment import default_folder, grade_completions, regrade
-    from rcb_env.papers import load_dataset
     from rcb_env.store import RunStore
 
     path = Path(source)

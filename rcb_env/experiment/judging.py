@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rcb_env.agent import Usage
+from rcb_env.datasets import load_dataset
 from rcb_env.durable import JsonLines
 from rcb_env.episode import EndReason, Episode
 from rcb_env.errors import StoreError, UsageError
@@ -28,7 +29,7 @@ from rcb_env.experiment import crew
 from rcb_env.experiment.plan import Job, challenges_digest, jobs, now, run_record
 from rcb_env.extraction import Extracted, Extractor, extract_by
 from rcb_env.grading import Grader, Verdict
-from rcb_env.papers import Challenge, Dataset, load_dataset
+from rcb_env.papers import Challenge, Dataset
 from rcb_env.store import INFRA, RunStore, Trajectory
 
 MAX_LINE_BYTES = 16 << 20

@@ -30,10 +30,11 @@ from rcb_env.agent import (
     agent_settings,
     make_agent,
 )
+from rcb_env.datasets import NAMES, load_dataset
 from rcb_env.episode import Budgets
 from rcb_env.errors import UsageError, unknown
 from rcb_env.extraction import EXTRACTORS, Extractor
-from rcb_env.papers import NAMES, Challenge, Dataset, load_dataset
+from rcb_env.papers import Challenge, Dataset
 from rcb_env.store import EpisodeKey, RunStore, digest
 
 _PACKAGES = ("rcb-env", "gymnasium", "numpy", "openai")

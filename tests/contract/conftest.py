@@ -23,10 +23,11 @@ from typing import Any
 import pytest
 
 from rcb_env.agent import Agent, ModelSettings, Task, make_agent
+from rcb_env.datasets import load_dataset
 from rcb_env.env import ResearchCodeEnv
 from rcb_env.episode import Budgets, Episode, play_episode
 from rcb_env.grading import Grader
-from rcb_env.papers import Dataset, load_dataset
+from rcb_env.papers import Dataset
 
 Behaviour = Callable[["Exchange"], None]
 _PATHS = ("/v1/chat/completions", "/v1/responses")

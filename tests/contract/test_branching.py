@@ -17,10 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rcb_env.actions import ActionSpace
+from rcb_env.datasets import load_dataset
 from rcb_env.env import ResearchCodeEnv
 from rcb_env.errors import UsageError
 from rcb_env.grading import Grader
-from rcb_env.papers import Dataset, load_dataset
+from rcb_env.papers import Dataset
 
 SOURCE = """def scale(x, factor):
     # <paper2code name="scale">

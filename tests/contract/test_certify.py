@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from rcb_env.certify import Certificate, CertificateFile, Problem, certify
+from rcb_env.datasets import load_dataset
 from rcb_env.grading import Grader
-from rcb_env.papers import Paper, load_dataset
+from rcb_env.papers import Paper
 from rcb_env.scaffold import create
 
 SOURCE = """\

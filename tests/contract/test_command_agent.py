@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 
 from rcb_env.agent import ModelSettings, Task, agent_label, make_agent
+from rcb_env.datasets import load_dataset
 from rcb_env.env import ResearchCodeEnv
 from rcb_env.episode import Budgets, Episode, play_episode
 from rcb_env.errors import AgentError, UsageError
 from rcb_env.grading import Grader
-from rcb_env.papers import Challenge, load_dataset
+from rcb_env.papers import Challenge
 
 CHALLENGE = "DyT/forward"
 SOLVE = """

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from rcb_env.agent import Usage
+from rcb_env.datasets import load_dataset
 from rcb_env.episode import Episode
 from rcb_env.errors import ModelRefusedRequest, StoreError
 from rcb_env.experiment.crew import Play, Progress, work
 from rcb_env.experiment.plan import Job, episode_seed, jobs, own_lines, run_record
 from rcb_env.grading import Grader
-from rcb_env.papers import Dataset, load_dataset
+from rcb_env.papers import Dataset
 from rcb_env.store import RunStore, Trajectory
 
 CONFIG = {"agent": "test", "model": None}

@@ -23,10 +23,11 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import rcb_env
 from rcb_env.actions import ToolCall
+from rcb_env.datasets import load_dataset
 from rcb_env.env import FEEDBACK_LEVELS, ResearchCodeEnv, report, tell
 from rcb_env.errors import UsageError
 from rcb_env.grading import CaseResult, Grader, Verdict
-from rcb_env.papers import Dataset, load_dataset
+from rcb_env.papers import Dataset
 
 SOURCE = '''"""Small things to implement."""
 

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from rcb_env.datasets import load_dataset
 from rcb_env.env import ResearchCodeEnv
 from rcb_env.grading import Grader, Verdict
-from rcb_env.papers import Challenge, Dataset, load_dataset
+from rcb_env.papers import Challenge, Dataset
 
 SOURCE = '''"""Small things to implement."""
 

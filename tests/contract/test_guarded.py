@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from rcb_env.datasets import load_dataset
 from rcb_env.grading import Grader, Verdict
-from rcb_env.papers import Challenge, load_dataset
+from rcb_env.papers import Challenge
 
 MODEL = '''"""Annotated file."""
 import torch

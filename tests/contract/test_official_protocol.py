@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rcb_env.papers import load_dataset
+from rcb_env.datasets import load_dataset
 from rcb_env.store import RunStore
 
 Server = Any  # its class lives in conftest.py, which cannot be imported from here

@@ -17,8 +17,8 @@ from pathlib import Path
 import git
 import pytest
 
+from rcb_env.datasets import load_dataset
 from rcb_env.errors import UsageError
-from rcb_env.papers import load_dataset
 from rcb_env.published import RECEIPT, RESEARCHCODEBENCH, Published
 from rcb_env.pull import digest_of, pull
 

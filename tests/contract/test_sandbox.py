@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 from rcb_env import cases
+from rcb_env.datasets import load_dataset
 from rcb_env.errors import BoxDied
-from rcb_env.papers import load_dataset
 from rcb_env.runner import wire
 from rcb_env.sandbox import make
 from rcb_env.sandbox.box import MIB, Box, BoxSettings, Limits, RunResult

@@ -17,8 +17,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 from rcb_env.actions import TOOLS
+from rcb_env.datasets import load_dataset
 from rcb_env.durable import JsonLines
-from rcb_env.papers import load_dataset
 from rcb_env.report.summary import summarize
 from rcb_env.store import RunStore
 

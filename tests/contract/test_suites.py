@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from rcb_env.canaries import Fault, Search, faults
+from rcb_env.datasets import load_dataset
 from rcb_env.grading import Grader
 from rcb_env.guarded import GuardedGrading
-from rcb_env.papers import Dataset, load_dataset
+from rcb_env.papers import Dataset
 from rcb_env.sandbox import make
 from rcb_env.sandbox.box import BoxSettings
 from rcb_env.sandbox.fleet import Fleet

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from rcb_env.agent import ModelSettings
+from rcb_env.datasets import load_dataset
 from rcb_env.durable import JsonLines
 from rcb_env.env import ResearchCodeEnv
 from rcb_env.errors import UsageError
 from rcb_env.experiment import RunConfig, grade_completions, open_run, run_experiment
-from rcb_env.papers import load_dataset
 from rcb_env.report.summary import summarize
 from rcb_env.report.training import FORMS, export, outcomes, read_rows, rows_of
 from rcb_env.rewards import RewardSpec, reward_spec, rewards_of

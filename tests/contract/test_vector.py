@@ -15,10 +15,11 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from rcb_env.datasets import load_dataset
 from rcb_env.env import ResearchCodeEnv
 from rcb_env.errors import SandboxUnavailable, UsageError
 from rcb_env.grading import Grader
-from rcb_env.papers import Dataset, load_dataset
+from rcb_env.papers import Dataset
 from rcb_env.vector import Arrival, ChallengeVectorEnv
 
 SOURCE = """def scale(x, factor):

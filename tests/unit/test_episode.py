@@ -23,9 +23,10 @@ from rcb_env.agent import (
     make_agent,
     without_credentials,
 )
+from rcb_env.datasets import load_dataset
 from rcb_env.episode import Budgets, Episode
 from rcb_env.errors import AgentError, UsageError
-from rcb_env.papers import Challenge, load_dataset
+from rcb_env.papers import Challenge
 
 EPISODE = Episode(
     challenge="small/one",

@@ -10,11 +10,11 @@ import pytest
 from rcb_agents.official_prompt import missing_code
 
 from rcb_env.agent import Task
+from rcb_env.datasets import load_dataset
 from rcb_env.errors import UsageError
 from rcb_env.experiment import grade_completions
 from rcb_env.experiment.plan import RunConfig, planned
 from rcb_env.extraction import extract_by, extract_official
-from rcb_env.papers import load_dataset
 from rcb_env.store import RunStore
 
 CHALLENGE = "DyT/forward"

@@ -69,8 +69,8 @@ def test_an_installed_wheel_lists_its_challenges_outside_the_checkout(
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
     script = (
-        "import rcb_env.papers as papers, rcb_env.sandbox.images as images, pathlib\n"
-        "dataset = papers.load_dataset()\n"
+        "import rcb_env.datasets as datasets, rcb_env.sandbox.images as images, pathlib\n"
+        "dataset = datasets.load_dataset()\n"
         "print(pathlib.Path(papers.__file__).parents[1])\n"
         "print(dataset.papers[0].root)\n"
         "print(images.folder())\n"
@@ -85,7 +85,7 @@ def test_an_installed_wheel_lists_its_challenges_outside_the_checkout(
     assert int(count) >= 24
 
 
-@pytest.mark.parametrize("module", ["rcb_env", "rcb_env.cli", "rcb_env.papers"])
+@pytest.mark.parametrize("module", ["rcb_env", "rcb_env.cli", "rcb_env.datasets"])
 def test_importing_loads_nothing_heavy(module: str) -> None:
     script = f"import sys, {module}; print(*sorted(set({_HEAVY!r}) & set(sys.modules)))"
     done = _python("-c", script)

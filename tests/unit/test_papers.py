@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from rcb_env.datasets import load_dataset
 from rcb_env.errors import UsageError
-from rcb_env.papers import Dataset, load_dataset
+from rcb_env.papers import Dataset
 
 DATA = Path(__file__).parents[1] / "data"
 

@@ -19,7 +19,7 @@ from rcb_agents.planning import (
 from rcb_agents.replies import Reply
 
 from rcb_env.agent import ModelSettings, NoAnswer, Task
-from rcb_env.papers import load_dataset
+from rcb_env.datasets import load_dataset
 from rcb_env.workspace import Workspace, WorkspaceError
 
 PAPER = """\

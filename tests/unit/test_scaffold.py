@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from rcb_env.datasets import load_dataset
 from rcb_env.errors import UsageError
-from rcb_env.papers import load_dataset
 from rcb_env.scaffold import create
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rcb_env.datasets import load_dataset
 from rcb_env.errors import UsageError
 from rcb_env.markers import find_regions, strip_tags
-from rcb_env.papers import load_dataset
 from rcb_env.suggest import Proposal, context, proposals, tagged
 
 SOURCE = '''\
