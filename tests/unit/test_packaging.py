@@ -71,7 +71,7 @@ def test_an_installed_wheel_lists_its_challenges_outside_the_checkout(
     script = (
         "import rcb_env.datasets as datasets, rcb_env.sandbox.images as images, pathlib\n"
         "dataset = datasets.load_dataset()\n"
-        "print(pathlib.Path(papers.__file__).parents[1])\n"
+        "print(pathlib.Path(datasets.__file__).parents[1])\n"
         "print(dataset.papers[0].root)\n"
         "print(images.folder())\n"
         "print(len(dataset.challenges))\n"
