@@ -99,10 +99,16 @@ class _NotCompiled(Exception):
 
 
 class IsolatedGrading:
-    """Grades regions of native papers in the boxes of a fleet. Thread-safe."""
+    """Grades regions of native papers in the boxes of a fleet. Thread-safe.
 
-    def __init__(self, fleet: Fleet) -> None:
+    Args:
+        fleet: the boxes.
+        judge_all: whether outputs that are the reference's are judged all the same.
+    """
+
+    def __init__(self, fleet: Fleet, *, judge_all: bool = False) -> None:
         self._fleet = fleet
+        self._judge_all = judge_all
         self._references: OrderedDict[str, _Reference] = OrderedDict()
         self._tests: dict[str, _Tests] = {}
         self._lock = threading.Lock()
@@ -213,7 +219,10 @@ class IsolatedGrading:
         differing = [
             key
             for key, (_, output) in wanted.items()
-            if key not in theirs or theirs[key][0]["error"] or theirs[key][1] != output
+            if self._judge_all
+            or key not in theirs
+            or theirs[key][0]["error"]
+            or theirs[key][1] != output
         ]
         if differing:
             asked = _Records.of(wanted[key] for key in differing)

@@ -133,7 +133,7 @@ class _Run:
     def _variant(self, files: Sequence[Challenge], settings: str, **changes: int) -> None:
         """The reference in boxes with other settings, as far as the sandbox offers them."""
         try:
-            with Grader(self._grader.sandbox, **changes) as other:
+            with Grader(self._grader.sandbox, judge_all=True, **changes) as other:
                 self._reference(files, other, _VARIANT_REPEATS, settings)
         except SandboxUnavailable as error:
             self._notes.append(f"the reference was not tried with {settings}: {error}")

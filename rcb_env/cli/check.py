@@ -87,7 +87,7 @@ def check(
     all_fine = True
     surveyed: list[SuiteReport] = []
     where, _ = sandboxes.choose(sandbox, {paper.image for paper in chosen})
-    with Grader(where, workers=workers) as grader:
+    with Grader(where, workers=workers, judge_all=True) as grader:
         for paper in chosen:
             if paper.layout == "paper2code":
                 with Progress(paper.id) as progress:

@@ -61,14 +61,14 @@ def is_random(tree, rng):
 """
 
 
-def paper(root: Path, cases: str, *, survivors: str = "") -> Paper:
+def paper(root: Path, cases: str, *, checks: str = "", survivors: str = "") -> Paper:
     """The paper with these cases, written to disk and loaded."""
     files = {
         "paper.yaml": PAPER_YAML,
         "paper.md": "# Shifting\n",
         "src/small.py": SOURCE,
         "tests/cases.py": cases,
-        "tests/checks.py": "",
+        "tests/checks.py": checks,
     }
     if survivors:
         files["tests/survivors.yaml"] = survivors
@@ -85,7 +85,7 @@ def messages(certificate: Certificate, root: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def grader() -> Iterator[Grader]:
-    with Grader("bubblewrap") as made:
+    with Grader("bubblewrap", judge_all=True) as made:
         yield made
 
 
@@ -190,6 +190,23 @@ def test_a_reference_that_passes_only_sometimes_is_flaky(tmp_path: Path, grader:
     assert message.startswith("tests/cases.py: the reference of src/small.py is flaky: ")
     assert certificate.mutants == 0, "nothing is learned from mutants of a broken reference"
     assert not list((tmp_path / "cache").glob("*")), "a failure is not kept"
+
+
+def test_a_check_that_says_yes_only_sometimes_is_flaky(tmp_path: Path, grader: Grader) -> None:
+    checks = """
+import os
+from rcb_env.cases import check
+
+@check("shifts")
+def falls(got, want):
+    assert os.urandom(1)[0] < 128
+"""
+    flaky = paper(tmp_path, STRONG.replace("seeds=2", "seeds=1"), checks=checks)
+    certificate = certify(flaky, grader, depth="quick")
+    if certificate.reference_failures in (0, certificate.reference_runs):
+        pytest.skip("the coin fell on one side ten times")
+    (message,) = messages(certificate, tmp_path)
+    assert message.startswith("tests/cases.py: the reference of src/small.py is flaky: ")
 
 
 def test_a_reference_that_fails_is_told_with_its_reason(tmp_path: Path, grader: Grader) -> None:
