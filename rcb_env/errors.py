@@ -93,6 +93,11 @@ class StoreError(RcbError):
     """A run directory cannot be written, read, or resumed."""
 
 
+def counted(count: int, noun: str) -> str:
+    """A number with its noun, such as "1 line" or "3 lines"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def unknown(kind: str, name: str, known: Iterable[str], *, where: str = "") -> UsageError:
     """The error for a name nobody knows, with the nearest names and the place to look.
 

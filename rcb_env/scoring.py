@@ -37,6 +37,8 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from rcb_env.errors import counted
+
 PASSED = "passed"
 MODEL_FAILURES = (
     "failed",
@@ -210,7 +212,7 @@ def fill_missing(
     if stray:
         challenge, sample = min(stray)
         raise ValueError(
-            f"{len(stray)} episodes are not in the plan, the first is {challenge} sample {sample}"
+            f"{counted(len(stray), 'episode')} not in the plan, the first is {challenge} sample {sample}"
         )
     return outcomes
 
@@ -567,6 +569,6 @@ def _comparison_warnings(
         alone = [challenge for challenge in run if challenge not in other]
         if alone:
             yield (
-                f"{len(alone)} challenges were planned only in run {name} and are not compared, "
+                f"{counted(len(alone), 'challenge')} planned only in run {name} and not compared, "
                 f"the first is {alone[0]}"
             )

@@ -25,6 +25,7 @@ import regex  # type: ignore[import-untyped]
 
 from rcb_env import edits, patches
 from rcb_env.edits import EditError, cut, lines_of, numbered, without_end
+from rcb_env.errors import counted
 from rcb_env.papers import Challenge
 
 SEARCH_TIME_LIMIT_S = 1.0  # for one search over all files
@@ -198,7 +199,7 @@ class Workspace:
         self._change(code if moved is None else moved)
         count = len(lines_of(self.code))
         note = "" if moved is None else f"; indented to {_width(indent)} like the region"
-        return f"wrote {_lines(count)}: {self.region_lines()}{note}"
+        return f"wrote {counted(count, 'line')}: {self.region_lines()}{note}"
 
     def replace(self, old: str, new: str, path: str | None = None) -> str:
         """Replace a text that occurs exactly once in the region's file.
@@ -310,7 +311,7 @@ class Workspace:
 
     def _described(self, path: str) -> str:
         mark = "; the region to write is in it" if path == self._challenge.file else ""
-        return f"{path}  ({_lines(len(lines_of(self._text(path))))}{mark})"
+        return f"{path}  ({counted(len(lines_of(self._text(path))), 'line')}{mark})"
 
 
 def _bytes(text: str) -> bytes:
@@ -352,7 +353,9 @@ def _excerpt(name: str, text: str, start: int | None, end: int | None, remark: s
         return f"{name} is empty"
     first, last = start or 1, min(end or len(lines), len(lines))
     if first > len(lines):
-        raise WorkspaceError(f"{name} has {_lines(len(lines))}; line {first} is beyond its end")
+        raise WorkspaceError(
+            f"{name} has {counted(len(lines), 'line')}; line {first} is beyond its end"
+        )
     if first > last:
         raise WorkspaceError(f"the first line, {first}, comes after the last, {last}")
     heading = f"{name}, {_span(first, last)} of {len(lines)}{remark}"
@@ -361,10 +364,6 @@ def _excerpt(name: str, text: str, start: int | None, end: int | None, remark: s
 
 def _span(first: int, last: int) -> str:
     return f"line {first}" if first == last else f"lines {first}-{last}"
-
-
-def _lines(count: int) -> str:
-    return "1 line" if count == 1 else f"{count} lines"
 
 
 def _width(indent: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rcb_env.cli import options
+from rcb_env.errors import counted
 
 if TYPE_CHECKING:
     from rcb_env.certify import Certificate, CertificateFile, Depth
@@ -141,13 +142,13 @@ def _print(certificate: Certificate, standing: str, as_json: bool) -> None:
     for problem in certificate.problems:
         click.echo(str(problem))
     excused = sum(1 for survivor in certificate.survivors if survivor.reason)
-    facts = [f"{len(certificate.problems)} problems" if certificate.problems else "certified"]
+    facts = [counted(len(certificate.problems), "problem") if certificate.problems else "certified"]
     if standing:
         facts.append(standing)
     if certificate.mutants:
         facts.append(f"{certificate.killed} of {certificate.mutants} mutants fail")
     if excused:
-        facts.append(f"{excused} survivors with a written reason")
+        facts.append(f"{counted(excused, 'survivor')} with a written reason")
     if certificate.reference_runs:
         passed = certificate.reference_runs - certificate.reference_failures
         facts.append(f"the reference passes {passed} of {certificate.reference_runs} runs")
@@ -196,9 +197,9 @@ def _counts(reports: Sequence[SuiteReport]) -> list[str]:
         ("leak", "have their code in sight"),
         ("no_canary", "have no canary"),
     )
-    counted = []
+    told = []
     for kind, words in kinds:
         found = [finding for report in reports for finding in report.of_kind(kind)]
         lines = sum(finding.lines for finding in found)
-        counted.append(f"{len(found)} {words}" + (f" ({lines} lines)" if found else ""))
-    return counted
+        told.append(f"{len(found)} {words}" + (f" ({lines} lines)" if found else ""))
+    return told

@@ -7,6 +7,8 @@ from typing import cast
 
 import click
 
+from rcb_env.errors import counted
+
 _FORMS = ("sft", "preference", "rl")
 
 
@@ -37,6 +39,6 @@ def export(runs: Sequence[str], form: str, out: str, reward: str) -> None:
 
     spec = reward_spec(reward)
     made = training.export(runs, cast("training.Form", form), out, reward=spec)
-    click.echo(f"{made.rows} rows in {out}")
+    click.echo(f"{counted(made.rows, 'row')} in {out}")
     for reason, count in made.left_out.items():
-        click.echo(f"left out: {count} episodes ({reason})", err=True)
+        click.echo(f"left out: {counted(count, 'episode')} ({reason})", err=True)

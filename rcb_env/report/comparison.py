@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from rcb_env.errors import UsageError
+from rcb_env.errors import UsageError, counted
 from rcb_env.report.summary import plan_of
 from rcb_env.scoring import PASSED, Comparison, Outcome, compare, fill_missing
 from rcb_env.store import RunStore
@@ -205,7 +205,7 @@ def _differences(
     if other:
         more = f" and {len(other) - _SHOWN} more" if len(other) > _SHOWN else ""
         yield (
-            f"{len(other)} challenges have other content in each run (prompt or tests):"
+            f"{counted(len(other), 'challenge')} with other content in each run (prompt or tests):"
             f" {', '.join(other[:_SHOWN])}{more}"
         )
 

@@ -113,7 +113,7 @@ def test_other_agents_with_other_models_cannot_be_told_apart(tmp_path: Path) -> 
 
 def test_challenges_whose_tests_or_prompts_changed_are_named(tmp_path: Path) -> None:
     pair = pair_of(tmp_path, PASSED, PASSED, hashes={"A/two": "changed"})
-    assert "1 challenges have other content" in pair.comparison.warnings[0]
+    assert "1 challenge with other content" in pair.comparison.warnings[0]
     assert "A/two" in pair.comparison.warnings[0]
 
 
