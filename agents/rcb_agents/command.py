@@ -11,8 +11,9 @@ by environment variables:
     RCB_USAGE_FILE     where it may report usage      RCB_BASE_URL   what --base-url said, or empty
 
 When it ends, the region is what stands in the file between the text before and the text after it;
-if these are not there byte for byte, the attempt is invalid ("frame_changed"). What was edited
-elsewhere is not looked at. Usage is reported, if at all, as lines of JSON in RCB_USAGE_FILE, with
+if these are not there byte for byte, the attempt is invalid ("frame_changed"). Nothing else in the
+folder is graded; the record "command" of the trajectory names the other files that were changed,
+deleted, replaced, made or given another mode, ten of them at most. Usage is reported, if at all, as lines of JSON in RCB_USAGE_FILE, with
 any of prompt_tokens, completion_tokens, reasoning_tokens and cost_usd, one line a model call.
 
 Guarantees: a wall-time budget ends the program shortly before it is gone, and what is there is
@@ -39,9 +40,9 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, ClassVar
 
 from rcb_env import BudgetSpent, NoAnswer, Task, ToolCall, Turn, Usage, UsageError
@@ -57,6 +58,7 @@ the missing part does not count. The tests use this file and no other that you m
 _PAPER = " The paper it comes from is in `{path}`."
 _MAX_FILE_BYTES = 4 << 20  # of the edited file
 _MAX_OUTPUT_BYTES = 1 << 20  # kept in the trajectory
+_MAX_PATHS, _MAX_PATH_CHARS = 10, 200  # of what was done to other files
 _FLUSH_BYTES, _FLUSH_S = 8_192, 1.0
 _POLL_S = 0.05
 _TO_COLLECT_S = 1.0  # kept of the wall-time budget, at most a tenth of it
@@ -88,7 +90,11 @@ class Command:
         """Run it, then hand in what it left."""
         with _Folder(task) as folder:
             ended = _run(self.line, folder, task)
-            task.record("command", {"exit_code": ended.code, "out_of_time": ended.out_of_time})
+            elsewhere = folder.elsewhere(task)
+            about: dict[str, object] = {"exit_code": ended.code, "out_of_time": ended.out_of_time}
+            if elsewhere:
+                about["elsewhere"] = {"count": len(elsewhere), "paths": elsewhere[:_MAX_PATHS]}
+            task.record("command", about)
             code = folder.region(task)
             usage = folder.usage()
         changed = code != task.masked.placeholder
@@ -121,6 +127,7 @@ class _Folder:
         )
         self.path = Path(self._scratch.name, "workspace")
         self._usage = Path(self._scratch.name, "usage.jsonl")
+        self._contents: dict[str, bytes] = {}
         for name, data in task.files.items():
             self._write(name, data)
         self._paper = self._beside(task, "PAPER") if task.paper_text else ""
@@ -136,6 +143,7 @@ class _Folder:
             self._write(self._paper, task.paper_text.encode("utf-8", "replace"))
         # Opened now: what the program puts in the folder's place later is not looked into.
         self._root = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._modes = _modes_below(self._root)
 
     def __enter__(self) -> _Folder:
         return self
@@ -175,6 +183,41 @@ class _Folder:
             raise NoAnswer("frame_changed", _first_change(task, text))
         return code
 
+    def elsewhere(self, task: Task) -> list[str]:
+        """What became of everything but the file with the missing part: "src/other.py: changed" and the like.
+
+        Of a folder that is new or gone only the folder is named.
+        """
+        folders = {path for path, mode in self._modes.items() if stat.S_ISDIR(mode)}
+        now = _modes_below(self._root, folders)
+        there = {".", *(path for path in folders if stat.S_ISDIR(now.get(path, 0)))}
+        told = []
+        for path in sorted({*self._modes, *now} - {task.file}):
+            what = self._difference(path, self._modes.get(path), now.get(path))
+            if what and there.issuperset(map(str, PurePosixPath(path).parents)):
+                shown = path.encode("utf-8", "backslashreplace").decode()
+                told.append(f"{shown[:_MAX_PATH_CHARS]}: {what}")
+        return told
+
+    def _difference(self, path: str, was: int | None, mode: int | None) -> str:
+        if was is None:
+            return "made"
+        if mode is None:
+            return "deleted"
+        if stat.S_ISLNK(mode):
+            return "replaced by a link"
+        if stat.S_IFMT(mode) != stat.S_IFMT(was):
+            return "replaced"
+        if path in self._contents and not self._holds(path, self._contents[path]):
+            return "changed"
+        return "" if mode == was else "given another mode"
+
+    def _holds(self, path: str, data: bytes) -> bool:
+        try:
+            return _read_below(self._root, path) == data
+        except OSError:
+            return False
+
     def usage(self) -> Usage:
         """What the program reported; nothing reported is an unknown cost, not none.
 
@@ -205,6 +248,7 @@ class _Folder:
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
+        self._contents[name] = data
 
 
 def _reported(record: object) -> Usage:
@@ -248,6 +292,19 @@ def _read_below(root: int, path: str) -> bytes:
         if found.st_size > _MAX_FILE_BYTES:
             raise OSError(f"it has more than {_MAX_FILE_BYTES} bytes")
         return opened.read(_MAX_FILE_BYTES)
+
+
+def _modes_below(root: int, within: Collection[str] | None = None) -> dict[str, int]:
+    """The mode of everything below a folder, by path; no link is followed, and these folders only are entered."""
+    modes: dict[str, int] = {}
+    for here, folders, files, descriptor in os.fwalk(".", dir_fd=root):
+        paths = {name: os.path.normpath(f"{here}/{name}") for name in (*folders, *files)}
+        for name, path in paths.items():
+            with contextlib.suppress(OSError):
+                modes[path] = os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode
+        if within is not None:
+            folders[:] = [name for name in folders if paths[name] in within]
+    return modes
 
 
 def _first_change(task: Task, text: str) -> str:

@@ -21,6 +21,7 @@ from rcb_env.episode import Budgets, Episode, play_episode
 from rcb_env.errors import AgentError, UsageError
 from rcb_env.grading import Grader
 from rcb_env.papers import Challenge
+from rcb_env.report.trajectory import render
 
 CHALLENGE = "DyT/forward"
 SOLVE = """
@@ -178,6 +179,71 @@ def test_no_link_is_followed_out_of_the_folder(play: Player, tmp_path: Path) -> 
         assert episode.status == status, script
     assert (tmp_path / "elsewhere" / "keep").exists()  # and none is removed through it either
     assert answer.exists()
+
+
+WRONG = "        return x\n"
+MADE = """
+for name in ("unittest.py", "numpy.py", "torch/__init__.py"):
+    made = path.parent / name
+    made.parent.mkdir(exist_ok=True)
+    made.write_text("class TestCase: pass\\nallclose = lambda *a, **k: True\\n")
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("other.write_text('passes = True\\n')", ["src/blocks.py: changed"]),
+        ("other.unlink()", ["src/blocks.py: deleted"]),
+        ("other.unlink(); other.symlink_to('/dev/null')", ["src/blocks.py: replaced by a link"]),
+        ("other.unlink(); other.mkdir(); (other / 'x').touch()", ["src/blocks.py: replaced"]),
+        ("other.chmod(0o777)", ["src/blocks.py: given another mode"]),
+        ("path.chmod(0o777); other.write_bytes(other.read_bytes())", None),
+        (MADE, ["src/numpy.py: made", "src/torch: made", "src/unittest.py: made"]),
+        (
+            "os.mkdir('tests'); os.symlink('/dev/null', 'tests.py'); os.remove('PAPER.md')",
+            ["PAPER.md: deleted", "tests: made", "tests.py: made"],
+        ),
+        (r"open(b'\xff.py', 'w').close()", [r"\udcff.py: made"]),
+    ],
+)
+@pytest.mark.parametrize("solve", [True, False])
+def test_what_was_done_to_other_files_is_on_record_and_decides_nothing(
+    script: str, told: list[str] | None, solve: bool, play: Player
+) -> None:
+    """Cases C041 and C043: a test or a module beside the file was edited or put there, and was used.
+
+    Grading has the files of the paper and the region; what the program did to others is told.
+    """
+    head = "" if solve else f"CODE = {WRONG!r}\n{SOLVE}"
+    head += "other = path.with_name('blocks.py')\n"
+    episode, records = play(head + script, solve=solve)
+    assert episode.status == ("passed" if solve else "failed")
+    (ended,) = records.of("command")
+    assert ended.get("elsewhere") == (told and {"count": len(told), "paths": told})
+    assert all(line in render([{"kind": "command", **ended}]) for line in told or ())
+
+
+def test_of_many_files_ten_are_named_and_all_are_counted(play: Player) -> None:
+    script = "for n in range(30): open(f'new{n:02}.py', 'w').close()\nos.makedirs('deep/er')\n"
+    episode, records = play(script, solve=True)
+    assert episode.passed
+    told = records.of("command")[0]["elsewhere"]
+    assert told["count"] == 31
+    assert told["paths"] == ["deep: made", *(f"new{n:02}.py: made" for n in range(9))]
+
+
+def test_a_folder_in_whose_place_a_link_is_is_named_and_not_looked_into(
+    tmp_path: Path, play: Player
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    script = (
+        f"import shutil; shutil.rmtree('src'); os.symlink({str(tmp_path / 'elsewhere')!r}, 'src')"
+    )
+    episode, records = play(script, solve=True)
+    assert (episode.status, episode.end_reason) == ("invalid", "frame_changed")
+    told = {"count": 1, "paths": ["src: replaced by a link"]}
+    assert records.of("command")[0]["elsewhere"] == told
 
 
 def test_time_that_is_up_ends_the_program_and_what_is_there_is_graded(
