@@ -1,51 +1,95 @@
-"""Many steps in one process: how much memory, how many descriptors and processes are left behind.
+"""Many steps in one process: what they leave behind of memory, descriptors, threads and processes.
 
-    python benchmarks/leaks.py --steps 100000
-
-Episodes of sampled actions (most are wrong in some way), with a snapshot and a fork in each and a
-graded submission in every hundredth. Prints one JSON object; exits with 1 if memory grew by
-20 MB or more, or if descriptors or child processes were left. The first tenth of the steps warms up.
+Episodes of sampled actions (most are wrong in some way), with a snapshot and a fork in each; now and then one is graded,
+in real boxes. The environments of all sandboxes take turns. What a first part of the steps leaves is not counted: it fills
+caches and starts boxes, which stay.
 """
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import gc
-import json
 import os
-import sys
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.measure import Result
 from rcb_env.actions import ActionSpace
 from rcb_env.env import ResearchCodeEnv
 
-LIMIT_MB = 20.0
-_GRADED_EVERY = 100  # episodes
+STEPS = 100_000
+LIMIT_MB = 20.0  # after so many steps
+_WARM_STEPS = 10_000
+_EPISODE = 50  # steps
+_GRADED_EVERY = 50  # episodes
 
 
-def walk(steps: int, *, seed: int = 0, graded: bool = True) -> None:
+def run(makers: Sequence[str], *, quick: bool) -> Result:
+    """What a hundred thousand steps leave behind."""
+    steps = 2_000 if quick else STEPS
+    figures = measure(steps, makers, warm_steps=steps if quick else _WARM_STEPS, papers=["DyT"])
+    return Result(
+        "leaks",
+        "what many steps in one process leave behind",
+        figures=figures,
+        notes=(f"To reach: less than {allowed_mb(steps):g} MB, and nothing else left.",),
+    )
+
+
+def allowed_mb(steps: int) -> float:
+    """How much memory may grow in so many steps."""
+    return LIMIT_MB * steps / STEPS
+
+
+def measure(
+    steps: int, makers: Sequence[str], *, warm_steps: int = _WARM_STEPS, **settings: Any
+) -> dict[str, float]:
+    """What so many steps leave behind, by what it is.
+
+    Args:
+        steps: how many, after the first ones.
+        makers: sandboxes to use.
+        warm_steps: how many come first and are not counted.
+        settings: of the environments, see `ResearchCodeEnv`.
+    """
+    envs = [ResearchCodeEnv(sandbox=maker, max_steps=10**9, **settings) for maker in makers]
+    walk(warm_steps, envs, seed=0)
+    before = left()
+    began = time.monotonic()
+    walk(steps, envs, seed=1)
+    seconds = time.monotonic() - began
+    after = left()
+    return {
+        "steps": steps,
+        "steps per second": steps / seconds,
+        **{f"{what} left": after[what] - before[what] for what in after},
+    }
+
+
+def walk(steps: int, envs: Sequence[ResearchCodeEnv], *, seed: int) -> None:
     """Take so many steps, in episodes of challenges drawn from a seed."""
-    env = ResearchCodeEnv(max_steps=10**9)
-    env.reset(seed=seed)
     actions = ActionSpace(seed)
-    taken = episodes = 0
-    while taken < steps:
+    for env in envs:
+        env.reset(seed=seed)
+    for episode in range(steps // _EPISODE):
+        env = envs[episode % len(envs)]
         env.reset()
-        episodes += 1
-        lines = env.challenge.masked().text.count("\n")
-        for number in range(min(50, steps - taken)):
-            env.step(_valid(actions.sample(), env, lines))
-            if number == 25:
-                env.restore(env.fork().snapshot())
-        taken += 50
-        if graded and episodes % _GRADED_EVERY == 0:
-            env.step({"tool": "write_region", "arguments": {"code": env.challenge.reference}})
-            env.step({"tool": "run_tests"})
+        if episode % _GRADED_EVERY < len(envs):
+            code = env.challenge.reference
+            for tool, arguments in ("write_region", {"code": code}), ("run_tests", {}):
+                env.step({"tool": tool, "arguments": arguments})
             env.step({"tool": "submit"})
-    env.close()
+            if env.verdict is None or not env.verdict.passed:
+                raise RuntimeError(f"the reference of {env.challenge.id} has not passed")
+            env.reset()
+        lines = env.challenge.masked().text.count("\n")
+        for number in range(_EPISODE):
+            env.step(_valid(actions.sample(), env, lines))
+            if number == _EPISODE // 2:
+                env.restore(env.fork().snapshot())
 
 
 def _valid(action: dict[str, Any], env: ResearchCodeEnv, lines: int) -> dict[str, Any]:
@@ -60,58 +104,17 @@ def _valid(action: dict[str, Any], env: ResearchCodeEnv, lines: int) -> dict[str
     return action
 
 
-def resident_mb() -> float:
-    """Memory of this process, after everything that can be given back was."""
+def left() -> dict[str, float]:
+    """What this process holds, after everything that can be given back was."""
     gc.collect()
     if hasattr(ctypes.CDLL(None), "malloc_trim"):
         ctypes.CDLL(None).malloc_trim(0)
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-def descriptors() -> int:
-    """Open files, sockets and pipes of this process."""
-    return sum(1 for _ in Path("/proc/self/fd").iterdir())
-
-
-def children() -> int:
-    """Processes that this one has started and not waited for."""
-    count = 0
-    for task in Path("/proc/self/task").iterdir():
-        count += len((task / "children").read_text().split())
-    return count
-
-
-def measure(steps: int, *, graded: bool = True) -> dict[str, float]:
-    """What so many steps leave behind."""
-    # A graded episode starts the boxes, which stay.
-    walk(max(steps // 10, 50 * _GRADED_EVERY if graded else 50), graded=graded)
-    memory, files, processes = resident_mb(), descriptors(), children()
-    began = time.monotonic()
-    walk(steps, seed=1, graded=graded)
-    seconds = time.monotonic() - began
+    process = Path("/proc/self")
+    pages = int((process / "statm").read_text().split()[1])
+    tasks = [task / "children" for task in (process / "task").iterdir()]
     return {
-        "steps": steps,
-        "steps_per_s": round(steps / seconds, 1),
-        "grown_mb": round(resident_mb() - memory, 2),
-        "descriptors_left": descriptors() - files,
-        "processes_left": children() - processes,
+        "MB": pages * os.sysconf("SC_PAGE_SIZE") / 2**20,
+        "descriptors": sum(1 for _ in (process / "fd").iterdir()),
+        "threads": threading.active_count(),
+        "child processes": sum(len(children.read_text().split()) for children in tasks),
     }
-
-
-def main() -> int:
-    """Measure and judge."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--steps", type=int, default=100_000)
-    parser.add_argument("--no-grading", action="store_true", help="never run code in a box")
-    given = parser.parse_args()
-    found = measure(given.steps, graded=not given.no_grading)
-    sys.stdout.write(json.dumps(found) + "\n")
-    clean = found["descriptors_left"] <= 0 and found["processes_left"] <= 0
-    return 0 if found["grown_mb"] < LIMIT_MB and clean else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
