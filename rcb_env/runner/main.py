@@ -34,6 +34,10 @@ _CHUNK = 1 << 16
 _MAX_PIPE = 1 << 20  # bytes that a pipe can be made to hold
 _MAX_FILES_TO_REMOVE = 20_000  # beyond it a new box is quicker
 _FILE_BYTES = 1024  # of memory that a file takes besides its content
+_KILLS_FILES = (  # where the kernel counts them: control groups of version 2, and of version 1
+    "/sys/fs/cgroup/memory.events",
+    "/sys/fs/cgroup/memory/memory.oom_control",
+)
 
 
 class Capture:
@@ -403,7 +407,7 @@ class _Watch:
 
 def _out_of_memory_kills() -> int:
     """How many processes of this box the kernel has killed for memory, where the box has a control group of its own."""
-    for file in ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
+    for file in _KILLS_FILES:
         with contextlib.suppress(OSError):
             rows = (line.split() for line in Path(file).read_text().splitlines())
             return sum(int(row[1]) for row in rows if row[0] == "oom_kill")
