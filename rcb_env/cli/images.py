@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import click
 
@@ -40,11 +41,12 @@ def list_images(as_json: bool) -> None:
     """List the images that are built, and whether the present lock files ask for them."""
     from rcb_env.sandbox import docker_images
 
-    for tag, size, wanted in docker_images.built():
+    for image in docker_images.built():
         if as_json:
-            click.echo(json.dumps({"tag": tag, "size_bytes": size, "wanted": wanted}))
+            click.echo(json.dumps(asdict(image)))
         else:
-            click.echo(f"{tag}  {size / 1e6:.0f} MB{'' if wanted else '  (old)'}")
+            old = "" if image.wanted else "  (old)"
+            click.echo(f"{image.tag}  {image.digest[:19]}  {image.size_bytes / 1e6:.0f} MB{old}")
 
 
 @images.command()

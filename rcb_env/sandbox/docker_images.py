@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from rcb_env.sandbox.docker import ENGINE_ERRORS, engine, reason
 from rcb_env.sandbox.scratch import scratch_folder
 
 REPOSITORY = "rcb-env"
+_BASE = "base"  # what images/make-base makes, which is no image of boxes
 DEFAULT_BASE = "python:3.11-slim-bookworm"
 _VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
 _NEWEST_GLIBC = 36  # of Debian 12, the oldest base we build for
@@ -107,10 +109,23 @@ def build(
     return name
 
 
-def built() -> list[tuple[str, int, bool]]:
-    """Our images on the engine: tag, size in bytes, and whether it is one the present locks ask for."""
+@dataclass(frozen=True)
+class Built:
+    """An image of ours on the engine."""
+
+    tag: str
+    digest: str  # the engine's id, which runs record
+    size_bytes: int
+    wanted: bool  # whether a present lock asks for it
+
+
+def built() -> list[Built]:
+    """Our images on the engine, by tag."""
     wanted = {tag(name) for name in images.names()}
-    return [(name, int(image.attrs["Size"]), name in wanted) for name, image in _ours()]
+    return [
+        Built(name, str(image.id), int(image.attrs["Size"]), name in wanted)
+        for name, image in _ours()
+    ]
 
 
 def prune() -> list[str]:
@@ -124,7 +139,12 @@ def prune() -> list[str]:
 
 def _ours() -> list[tuple[str, Any]]:
     found = [(name, image) for image in engine().images.list() for name in image.tags]
-    return sorted((name, image) for name, image in found if name.startswith(f"{REPOSITORY}/"))
+    ours = [
+        (name, image)
+        for name, image in found
+        if name.startswith(f"{REPOSITORY}/") and not name.startswith(f"{REPOSITORY}/{_BASE}:")
+    ]
+    return sorted(ours, key=lambda pair: pair[0])
 
 
 def _collect(image: str, version: str, target: Path, tell: Callable[[str], None]) -> None:
