@@ -7,6 +7,7 @@ Not covered: cutting to the longest observation (`rcb_env.env`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
@@ -23,7 +24,8 @@ TELLS: dict[Feedback, str] = {
     "messages": "which of them fail and how",
     "full": "which of them fail, how, and the expected and the actual values",
 }
-_OUTPUT_CHARS = 2_000  # of stdout and of stderr
+_END_CHARS = 1_000  # shown of the start and of the end of stdout and of stderr
+_LEFT_OUT = re.compile(r"\n\[… ([0-9]{1,18}) bytes left out …\]\n")  # as boxes write it (`runner`)
 
 
 def report(verdict: Verdict, level: Feedback) -> dict[str, Any]:
@@ -74,6 +76,18 @@ def tell(tests: Mapping[str, Any]) -> str:
     lines += [f"Note: {note}" for note in tests.get("notes", ())]
     for stream in ("stdout", "stderr"):
         if output := tests.get(stream, "").strip():
-            cut = "[...]" if len(output) > _OUTPUT_CHARS else ""
-            lines += [f"--- {stream} ---", cut + output[-_OUTPUT_CHARS:]]
+            lines += [f"--- {stream} ---", _both_ends(output)]
     return "\n".join(lines)
+
+
+def _both_ends(output: str) -> str:
+    """The start and the end of what was printed; one mark counts what the box left out and what is left out here."""
+    if len(output) <= 2 * _END_CHARS:
+        return output
+    middle = output[_END_CHARS:-_END_CHARS]
+    left_out = len(middle.encode())
+    # Tests may print such a mark as well. The box keeps as much before its own as after it.
+    marks = _LEFT_OUT.finditer(middle)
+    if mark := min(marks, key=lambda it: abs(it.start() + it.end() - len(middle)), default=None):
+        left_out += int(mark[1]) - len(mark[0].encode())
+    return f"{output[:_END_CHARS]}\n[… {left_out} bytes left out …]\n{output[-_END_CHARS:]}"

@@ -530,6 +530,28 @@ def test_each_feedback_level_tells_what_it_says_and_no_more(level: Any) -> None:
     assert "seed" not in str(tests)
 
 
+@pytest.mark.parametrize(
+    ("printed", "left_out"),
+    [
+        ("a" * 1000 + "b" * 1000, 0),
+        ("a" * 1000 + "é" * 7 + "b" * 1000, 14),
+        ("a" * 5000 + "\n[… 70000 bytes left out …]\n" + "b" * 5000, 78_000),
+        (  # the first mark is printed by the tests themselves, in 28 bytes
+            f"{'a' * 4000}\n[… 1 bytes left out …]\n{'a' * 972}\n[… 70000 bytes left out …]\n{'b' * 5000}",
+            78_000,
+        ),
+    ],
+)
+def test_long_output_is_told_by_both_ends_and_one_count_of_what_is_left_out(
+    printed: str, left_out: int
+) -> None:
+    """Case C023: only the tail was told, with nothing of how much there was before it."""
+    text = tell(report(dataclasses.replace(VERDICT, stdout=printed), "messages"))
+    shown = text.partition("--- stdout ---\n")[2]
+    mark = f"\n[… {left_out} bytes left out …]\n" if left_out else ""
+    assert shown == "a" * 1000 + mark + "b" * 1000
+
+
 def test_feedback_reaches_the_agent_at_the_level_that_was_asked_for(
     dataset: Dataset, grader: Grader
 ) -> None:
