@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rcb_env import edits, markers, patches
+from rcb_env.actions import TOOLS
 from rcb_env.edits import EditError
 from rcb_env.papers import Challenge, Paper
 from rcb_env.workspace import Workspace, WorkspaceError
@@ -187,6 +188,29 @@ def test_no_edit_reaches_the_tests_or_makes_a_file(diff: str) -> None:
     refusal(space.replace, "import torch", "import os", "tests/cases.py")
     assert space.state_hash == before
     assert "tests" not in space.list_files()
+
+
+@pytest.mark.parametrize("name", ["unittest.py", "random.py", "numpy.py", "torch/__init__.py"])
+@pytest.mark.parametrize("folder", ["", "src/", "tests/"])
+def test_no_action_with_a_path_makes_a_module_that_shadows_another(name: str, folder: str) -> None:
+    """Case C043: an empty `unittest.py` beside the tests was imported instead of the real one, and all passed."""
+    path = folder + name
+    space = workspace(src__extra_py=b"x = 1\n")
+    files, before = space.list_files(), space.state_hash
+    needed = {"pattern": "x", "old": "x = 1", "new": "x = 2"}
+    with_a_path = [tool for tool in TOOLS if "path" in tool.parameters["properties"]]
+    assert [tool.name for tool in with_a_path] == ["list_files", "read_file", "search", "replace"]
+    for tool in with_a_path:
+        required = {key: needed[key] for key in tool.parameters["required"] if key != "path"}
+        refused = refusal(getattr(space, tool.name), path=path, **required)
+        assert f"no such file {path!r}" in refused.replace("file or folder", "file")
+    diff = f"--- /dev/null\n+++ b/{path}\n@@ -0,0 +1 @@\n+class TestCase: pass\n"
+    refused = refusal(space.apply_patch, diff)
+    assert f"this patch adds {path}; only src/model.py may change" in refused
+    diff = f"--- a/src/extra.py\n+++ b/{path}\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
+    refused = refusal(space.apply_patch, diff)
+    assert f"renames src/extra.py to {path}; only src/model.py may change" in refused
+    assert (space.list_files(), space.state_hash) == (files, before)
 
 
 def test_a_misspelt_path_gets_the_near_one() -> None:
