@@ -29,7 +29,14 @@ from platformdirs import user_cache_dir
 from rcb_env.canaries import Canary, Fault, Search, hidden_modules
 from rcb_env.datasets import SUITE
 from rcb_env.errors import BoxDied
-from rcb_env.isolated import ended_its_box, how_it_ended, limits, messages, read_error
+from rcb_env.isolated import (
+    ended_its_box,
+    exit_asked_for,
+    how_it_ended,
+    limits,
+    messages,
+    read_error,
+)
 from rcb_env.papers import Challenge, Paper
 from rcb_env.runner import wire
 from rcb_env.sandbox.box import RunResult
@@ -278,6 +285,7 @@ def _verdict(run: RunResult, report: _Report, expected: frozenset[str]) -> Verdi
     else:
         failed = "failed" in report.outcomes.values()
         kind = "logic" if failed or not errors else error_class(list(errors[0]["kinds"]))
+        message = exit_asked_for(errors) or message
     return Verdict(
         status,
         cases=results,

@@ -13,7 +13,7 @@ import io
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -229,7 +229,10 @@ class IsolatedGrading:
             given = _Records.of(theirs[key] for key in differing if key in theirs)
             results = self._compare(paper, tests, asked, given)
             if isinstance(results, str):
-                # The judge did not fail on the reference's own outputs, so it is these that made it fail.
+                # A judge who fails on the candidate's outputs, and not on the reference's own, fails because of the former.
+                trouble = self._compare(paper, tests, asked, asked)
+                if isinstance(trouble, str):
+                    raise BoxDied(trouble)
                 message = "the outputs cannot be compared"
                 results = tuple(CaseResult(*key, "failed", message) for key in differing)
             own |= {(result.case, result.seed): result for result in results}
@@ -265,6 +268,13 @@ def ended_its_box(death: BoxDied) -> Verdict:
         return Verdict("out_of_memory", message=OUT_OF_MEMORY)
     message = "the tests did not complete: the code ended its sandbox, twice"
     return Verdict("failed", error_class="other", message=message)
+
+
+def exit_asked_for(errors: Sequence[Mapping[str, Any]]) -> str:
+    """In words, that code under test asked the interpreter to exit, if that was its first error; else empty."""
+    if not errors or errors[0]["type"] != "SystemExit":
+        return ""
+    return f"the tests did not complete: the code called sys.exit({errors[0]['message']})"
 
 
 def how_it_ended(run: RunResult) -> str:
@@ -386,6 +396,7 @@ def _verdict(
         status = "passed"
     elif errors:
         kind = error_class(errors[0]["kinds"])
+        message = exit_asked_for(errors) or message
     elif run.ended == "result":
         kind, message = "other", "the outputs are too large"
     elif not records.done:

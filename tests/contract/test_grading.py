@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rcb_env.actions import ToolCall
+from rcb_env.agent import Task, Turn
 from rcb_env.datasets import load_dataset
 from rcb_env.env import ResearchCodeEnv
+from rcb_env.episode import play_episode
 from rcb_env.grading import Grader, Verdict
-from rcb_env.papers import Challenge, Dataset
+from rcb_env.papers import Challenge, Dataset, with_challenges
 
 SOURCE = '''"""Small things to implement."""
 
@@ -70,6 +77,7 @@ def challenge(tmp_path_factory: pytest.TempPathFactory) -> Challenge:
         "paper.yaml": PAPER,
         "paper.md": "Multiply by the factor and add one.\n",
         "src/small.py": SOURCE,
+        "src/other.py": "one = 1\n",
         "tests/cases.py": CASES,
         "tests/checks.py": CHECKS,
     }.items():
@@ -189,23 +197,76 @@ def test_words_in_the_output_decide_nothing(grader: Grader, challenge: Challenge
     assert not grade(grader, challenge, "    print('OK', '5 passed')\n    return x\n").passed
 
 
+ENDED = "the tests did not complete: their process ended with "
+EXITED = "the tests did not complete: the code called "
+TWICE = "the tests did not complete: the code ended its sandbox, twice"
+
+
 @pytest.mark.parametrize(
-    "code",
+    ("code", "message"),
     [
-        "    import os\n    print('Ran 3 tests OK')\n    os._exit(0)\n",
-        "    import sys\n    sys.exit(0)\n",
-        "    import atexit, os\n    atexit.register(os._exit, 0)\n    return x\n",
-        "    import os\n    os.execv('/bin/true', ['true'])\n",
-        "    import os\n    os.kill(os.getpid(), 9)\n",
-        "    import os\n    os.kill(os.getppid(), 9)\n",
-        "    import os\n    os.kill(-1, 9)\n",
+        ("    import os\n    print('Ran 3 tests OK')\n    os._exit(0)\n", ENDED + "exit code 0"),
+        (
+            "    return x\n\nprint('Ran 3 tests OK')\nimport os; os._exit(0)\n",
+            ENDED + "exit code 0",
+        ),
+        ("    import sys\n    sys.exit(0)\n", EXITED + "sys.exit(0)"),
+        ("    return x\n\nimport sys; sys.exit(0)\n", EXITED + "sys.exit(0)"),
+        (
+            "    import atexit, os\n    atexit.register(os._exit, 0)\n    return x\n",
+            "scales: output['y']: 12 of 12 values differ",
+        ),
+        ("    import os\n    os.execv('/bin/true', ['true'])\n", ENDED + "exit code 0"),
+        ("    import os\n    os.kill(os.getpid(), 9)\n", ENDED + "signal 9"),
+        (
+            "    import os, time\n    os.kill(os.getppid(), 9)\n    time.sleep(2)\n    return x\n",
+            TWICE,
+        ),
+        (
+            "    import os, time\n    os.kill(-1, 9)\n    time.sleep(2)\n    return x\n",
+            TWICE,
+        ),
     ],
 )
-def test_an_early_end_is_a_failure(grader: Grader, challenge: Challenge, code: str) -> None:
+def test_an_early_end_is_a_failure_that_says_so(
+    grader: Grader, challenge: Challenge, code: str, message: str
+) -> None:
     """Case C032: ending the process, its parent, or everything in the box, with any exit code, is no pass."""
     verdict = grade(grader, challenge, code)
     assert verdict.status == "failed", verdict
+    assert verdict.message.startswith(message)
     assert grade(grader, challenge, challenge.reference).passed
+
+
+def test_right_numbers_after_a_flood_of_output_pass_and_both_ends_of_it_are_told(
+    grader: Grader, challenge: Challenge
+) -> None:
+    """Case C023: 300 MB without an end of line on stdout and on stderr; the observation says how much is left out."""
+    floods = """    import sys
+    if not hasattr(sys, "flooded"):
+        sys.flooded = True
+        for stream in (sys.stdout, sys.stderr):
+            stream.write("first ")
+            for _ in range(300):
+                stream.write("x" * 1_000_000)
+            stream.write(" last")
+"""
+    paper = dataclasses.replace(challenge.paper, time_limit_s=120.0)
+    patient = with_challenges(dataclasses.replace(paper, challenges=())).challenges[0]
+    env = ResearchCodeEnv(patient.id, dataset=Dataset("small", (patient.paper,)), grader=grader)
+    env.reset(seed=0)
+    env.step({"tool": "write_region", "arguments": {"code": floods + RIGHT}})
+    observation, *_, info = env.step({"tool": "run_tests", "arguments": {}})
+    assert info["tests"]["status"] == "passed", info
+    text = observation["text"]
+    assert len(text) < 5_000
+    ends = ["first " + "x" * 994, "[… 299998011 bytes left out …]", "x" * 995 + " last"]
+    assert text.endswith("\n".join(["--- stdout ---", *ends, "--- stderr ---", *ends]))
+    assert len(json.dumps(info["tests"])) < 80_000
+    *_, info = env.step({"tool": "submit", "arguments": {}})
+    assert info["verdict"]["status"] == "passed"
+    assert len(json.dumps(info["verdict"])) < 80_000
+    env.close()
 
 
 def test_a_loop_is_a_timeout_and_a_memory_hog_is_out_of_memory(
@@ -282,6 +343,103 @@ def test_a_reference_that_fails_is_our_trouble(tmp_path: Path, grader: Grader) -
     verdict = grade(grader, load_dataset(root).challenge("small/scale"), RIGHT)
     assert verdict.status == "infra_error"
     assert "the reference of small fails" in verdict.message
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """Makes these calls."""
+
+    calls: tuple[ToolCall, ...]
+
+    def play(self, _: Task) -> Generator[ToolCall, Turn, None]:
+        yield from (call for call in self.calls)
+
+
+class Records:
+    """A trajectory in memory."""
+
+    def __init__(self) -> None:
+        self.steps: list[dict[str, Any]] = []
+
+    def record(self, kind: str, payload: Mapping[str, object]) -> None:
+        if kind == "step":
+            self.steps.append(dict(payload))
+
+
+PROTECTED = {
+    "tests/cases.py": [
+        ToolCall("replace", {"old": "torch", "new": "numpy", "path": "tests/cases.py"}),
+        ToolCall(
+            "apply_patch",
+            {"patch": "--- a/tests/cases.py\n+++ b/tests/cases.py\n@@ -1 +1 @@\n-x\n+cases = []\n"},
+        ),
+        ToolCall(
+            "apply_patch",
+            {"patch": "--- a/tests/cases.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-import torch\n"},
+        ),
+        ToolCall(
+            "apply_patch",
+            {
+                "patch": "diff --git a/tests/cases.py b/tests/cases.py\nnew file mode 120000\n"
+                "--- /dev/null\n+++ b/tests/cases.py\n@@ -0,0 +1 @@\n+/dev/null\n"
+            },
+        ),
+        ToolCall(
+            "apply_patch",
+            {
+                "patch": "diff --git a/tests/cases.py b/tests/cases.py\n"
+                "old mode 100644\nnew mode 100755\n"
+            },
+        ),
+    ],
+    "src/other.py": [
+        ToolCall("replace", {"old": "1", "new": "2", "path": "src/other.py"}),
+        ToolCall(
+            "apply_patch",
+            {"patch": "--- a/src/other.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-one = 1\n"},
+        ),
+    ],
+    "src/small.py": [
+        ToolCall("replace", {"old": "import torch\n", "new": "import numpy\n"}),
+        ToolCall(
+            "apply_patch",
+            {
+                "patch": "--- a/src/small.py\n+++ b/src/small.py\n@@ -3 +3 @@\n"
+                "-import torch\n+import numpy\n"
+            },
+        ),
+    ],
+}
+
+
+def test_a_try_at_a_protected_file_is_on_record_and_leaves_the_honest_edits(
+    grader: Grader, challenge: Challenge
+) -> None:
+    """Case C041: the tests are overwritten, deleted, made a link; then a wrong region is handed in."""
+    tries = [(file, call) for file, calls in PROTECTED.items() for call in calls]
+    calls = (
+        ToolCall("write_region", {"code": "    y = x * factor  # honest\n    return y + 1\n"}),
+        *(call for _, call in tries),
+        ToolCall("replace", {"old": "y + 1", "new": "y + 2"}),
+        ToolCall("submit"),
+    )
+    records = Records()
+    dataset = Dataset("small", (challenge.paper,))
+    env = ResearchCodeEnv(challenge.id, dataset=dataset, grader=grader)
+    episode = play_episode(env, Scripted(calls), Task(challenge), records)
+    assert (episode.status, episode.end_reason) == ("failed", "submitted")
+    assert episode.code == "    y = x * factor  # honest\n    return y + 2\n"
+    assert [step["error"] for step in records.steps] == [
+        False,
+        *(True for _ in tries),
+        False,
+        False,
+    ]
+    for (file, call), step in zip(tries, records.steps[1:-2], strict=True):
+        assert step["action"] == call.to_dict()
+        assert file in step["text"]
+        assert "may change" in step["text"] or "no such file" in step["text"]
+    assert grade(grader, challenge, challenge.reference).passed
 
 
 def test_what_is_left_running_changes_nothing_that_is_graded_later(
