@@ -1,9 +1,9 @@
 """Boxes made with a Docker-compatible engine: one container per warm box, spoken to over an attached stream.
 
 A container has no network, a read-only root, three size-capped temporary folders, an unprivileged user, no capabilities
-and no way to new ones, and limits on memory (without swap) and processes. Its first process is the runner, which reaps:
-another init would run as the same user, and code in the box could write into the stream through it. Nothing is ever
-executed in the container after its start: a `docker exec` costs a thousand times a message over the stream.
+and no way to new ones, and limits on memory (without swap), processes and processors. Its first process is the runner,
+which reaps: another init would run as the same user, and code in the box could write into the stream through it. Nothing
+is ever executed in the container after its start: a `docker exec` costs a thousand times a message over the stream.
 
 Containers carry labels that say who owns them: a process id with its start time, on one boot of one machine. Making a
 `Docker` removes what owners left that are gone (killed drivers); so does `remove_containers`, or all of them.
@@ -39,6 +39,7 @@ _PROCESSES = 128  # of the whole container; the runner watches each run's own
 _MEMORY_BYTES = (
     4096 * MIB
 )  # of the whole container, zygotes included; the runner watches each run's own
+_PERIOD_US = 100_000  # of the kernel's clock that shares out processors
 _ENGINE_TIMEOUT_S = (
     60  # of a request to the engine; never of a test run, which goes over the attached stream
 )
@@ -94,6 +95,9 @@ class Docker:
                 mem_limit=_MEMORY_BYTES,
                 memswap_limit=_MEMORY_BYTES,
                 pids_limit=_PROCESSES,
+                # One beyond the threads, for the runner. A quota may be more than the machine has; `nano_cpus` may not.
+                cpu_period=_PERIOD_US,
+                cpu_quota=_PERIOD_US * (settings.threads + 1),
                 log_config=docker.types.LogConfig(type="none"),
             )
             container = api.create_container(
