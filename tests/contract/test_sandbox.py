@@ -14,6 +14,7 @@ import sys
 import textwrap
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,35 @@ def test_the_files_of_a_run_are_there_and_nothing_else(box: Box) -> None:
         )
     )
     assert found == ["./data/deep/b.bin", "./src/a.py"]
+
+
+def test_the_files_of_a_run_are_its_users_own_and_of_an_ordinary_kind(box: Box) -> None:
+    """Case C028: they can be edited, and what a run writes beside them is gone with it."""
+    body = """
+        made = []
+        for name in (".", "src", "src/a.py"):
+            status = os.stat(name)
+            ours = status.st_uid == os.getuid() and status.st_gid == os.getgid()
+            made.append((oct(status.st_mode & 0o777), ours, abs(time.time() - status.st_mtime) < 60))
+        with open("src/a.py", "a") as file:
+            file.write("y = 2\\n")
+        os.makedirs("out/deep")
+        open("out/deep/numbers.txt", "w").close()
+        sys.dont_write_bytecode = False
+        sys.path.insert(0, "src")
+        import a
+        return made, a.y, sorted(os.listdir(".")), sorted(os.listdir("src"))
+    """
+    files = {"src/a.py": b"x = 1\n"}
+    folder, file = ("0o755", True, True), ("0o644", True, True)
+    assert answer(execute(box, body, files=files)) == (
+        [folder, folder, file],
+        2,
+        ["out", "src"],
+        ["__pycache__", "a.py"],
+    )
+    look = "return [sorted(names + files) for _, names, files in os.walk('.')], open('src/a.py').read()"
+    assert answer(execute(box, look, files=files)) == ([["src"], ["a.py"]], "x = 1\n")
 
 
 def test_nothing_of_a_run_is_left_for_the_next(box: Box) -> None:
@@ -352,6 +382,17 @@ def test_a_container_whose_first_process_the_kernel_ends_is_out_of_memory(
     assert not death.value.from_outside
 
 
+def test_a_container_gets_as_many_processors_as_it_has_threads_and_one(docker_only: str) -> None:
+    """However many processes its code starts, the rest of a larger machine stays free."""
+    from rcb_env.sandbox import docker
+
+    made = Box(make(docker_only), BoxSettings(threads=3))
+    channel: Any = made._channel
+    limits = docker.engine().api.inspect_container(channel._container)["HostConfig"]
+    made.close()
+    assert limits["CpuQuota"] / limits["CpuPeriod"] == 4.0
+
+
 def test_a_box_that_is_killed_from_outside_says_so(maker_name: str) -> None:
     mortal = new_box(maker_name)
     channel: Any = mortal._channel
@@ -434,58 +475,117 @@ def test_every_run_reads_the_source_it_was_given(box: Box) -> None:
         assert answer(execute(box, body, files={"src/m.py": f"v = {value}\n".encode()})) == value
 
 
-def test_no_file_in_a_box_holds_the_masked_lines(box: Box, tmp_path: Path) -> None:
-    """Case C047: the paper's folder is a checkout with packs, stash and bytecode; a box gets the visible tree alone."""
-    secret = "seven_and_a_quarter = x * 7.25"
-    source = f"def f(x):\n    # <paper2code name='secret'>\n    {secret}\n    return seven_and_a_quarter\n    # </paper2code name='secret'>\n"
-    files = {
-        "paper.yaml": "id: hidden\ntitle: Hidden\nauthors: [Nobody]\ndomain: none\nlicense: MIT\n"
-        "dates: {v1: 2025-01-01}\nannotated: [src/hidden.py]\nimage: cpu\nlimits: {time_s: 5, memory_mb: 512}\n",
-        "paper.md": "Multiply.\n",
-        "src/hidden.py": source.replace("'", '"'),
-        "src/hidden.egg-info/SOURCES.txt": "src/hidden.py\n",
-        "tests/cases.py": "from rcb_env.cases import case\n",
-        "tests/checks.py": "from rcb_env.cases import check\n",
-    }
-    root = tmp_path / "hidden"
+# Every file that is no older than the line it may hold, and whatever is packed in it.
+SEARCH = """
+    import stat, zlib
+
+    def texts(data):
+        yield data
+        at = 0 if data[:1] == b"x" else data.find(b"x") if data[:4] == b"PACK" else -1
+        while at >= 0:  # a loose object is one stream, a pack has many, and each begins with an x
+            try:
+                yield zlib.decompressobj().decompress(data[at:], 1_000_000)
+            except zlib.error:
+                pass
+            at = data.find(b"x", at + 1)
+
+    looked, found = 0, set()
+    for place in os.listdir("/"):
+        if place in ("proc", "sys") or os.path.islink("/" + place):
+            continue
+        for folder, _, entries in os.walk("/" + place):
+            for path in (os.path.join(folder, entry) for entry in entries):
+                try:
+                    status = os.lstat(path)
+                    if status.st_ctime < since or not stat.S_ISREG(status.st_mode):
+                        continue
+                    with open(path, "rb") as file:
+                        held = any(needle in text for text in texts(file.read()))
+                except OSError:
+                    continue
+                looked += 1
+                if held or "/.git/" in path or path.endswith(".pyc"):
+                    found.add(path)
+    return looked, sorted(found)
+"""
+SECRET = "seven_and_a_quarter = x * 7.25"
+HIDDEN = f"""def f(x):
+    # <paper2code name="secret">
+    {SECRET}
+    return seven_and_a_quarter
+    # </paper2code name="secret">
+"""
+NATIVE = {
+    "paper.yaml": "id: hidden\ntitle: Hidden\nauthors: [Nobody]\ndomain: none\nlicense: MIT\n"
+    "dates: {v1: 2025-01-01}\nannotated: [src/hidden.py]\nimage: cpu\nlimits: {time_s: 5, memory_mb: 512}\n",
+    "paper.md": "Multiply.\n",
+    "src/hidden.py": HIDDEN,
+    "src/hidden.egg-info/SOURCES.txt": "src/hidden.py\n",
+    "tests/cases.py": "from rcb_env.cases import case\n",
+    "tests/checks.py": "from rcb_env.cases import check\n",
+}
+PUBLIC = {
+    "papers.yaml": "- {id: hidden, title: Hidden, annotated_file_paths: src/hidden.py}\n",
+    "hidden/paper2code_paper.md": "Multiply.\n",
+    "hidden/src/hidden.py": HIDDEN,
+    "hidden/paper2code_test.py": "import unittest\n",
+}
+
+
+def checkout(root: Path, files: dict[str, str]) -> None:
+    """Make a folder a checkout with everything packed, a stash of the line, and bytecode."""
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     git = ["git", "-c", "user.name=n", "-c", "user.email=e", "-C", str(root)]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
         subprocess.run([*git, *words], check=True)
-    (root / "paper.md").write_text(secret)
+    next(root.rglob("*.md")).write_text(SECRET)
     for words in (["stash", "-q"], ["gc", "-q"]):
         subprocess.run([*git, *words], check=True)
-    subprocess.run([sys.executable, "-m", "compileall", "-q", str(root / "src")], check=True)
-    challenge = load_dataset(root).challenges[0]
-    body = f"""
-        import zlib
-        needle = {secret[:20]!r} + {secret[20:]!r}
-        looked, found = 0, []
-        for place in os.listdir("/"):
-            if place in ("proc", "sys", "dev"):
-                continue
-            for folder, names, entries in os.walk("/" + place):
-                if "/torch/" in folder or folder.startswith(("/usr/lib", "/lib", "/usr/share")):
-                    continue
-                for entry in entries:
-                    try:
-                        data = open(os.path.join(folder, entry), "rb").read(2_000_000)
-                    except OSError:
-                        continue
-                    looked += 1
-                    try:
-                        data += zlib.decompress(data)
-                    except zlib.error:
-                        pass
-                    if needle.encode() in data:
-                        found.append(os.path.join(folder, entry))
-        bytecode = [p for _, _, entries in os.walk("/work") for p in entries if p.endswith(".pyc")]
-        return found, bytecode, looked > 10, os.path.exists("src/hidden.py")
+    subprocess.run([sys.executable, "-m", "compileall", "-q", str(root)], check=True)
+
+
+def holders(box: Box, files: dict[str, bytes], since: float) -> list[str]:
+    """The files in a box that hold the line, or the history or the bytecode of those that do."""
+    facts = f"since = {since}\nneedle = bytes.fromhex({SECRET.encode().hex()!r})\n"
+    run = execute(box, facts + textwrap.dedent(SEARCH), Limits(wall_s=60.0), files)
+    looked, found = answer(run)
+    assert looked >= len(files)
+    return [str(path) for path in found]
+
+
+def test_no_file_in_a_box_holds_the_masked_lines(box: Box, tmp_path: Path) -> None:
+    """Case C047: the papers' folders are checkouts with packs and bytecode; of them a box gets the visible tree alone.
+
+    The tests of a public folder are counted in: they go into the box where it is graded.
     """
-    run = execute(box, body, Limits(wall_s=60.0), challenge.workspace())
-    assert answer(run) == ([], [], True, True)
+    since = time.time() - 1.0  # the clock of files may be behind
+    files: dict[str, bytes] = {}
+    for name, layout in (("native", NATIVE), ("public", PUBLIC)):
+        checkout(tmp_path / name / "hidden", layout)
+        challenge = load_dataset(tmp_path / name / "hidden").challenges[0]
+        tests = challenge.paper.tests if name == "public" else {}
+        sent = {**challenge.workspace(), **tests}
+        assert "src/hidden.py" in sent
+        files |= {f"{name}/{path}": data for path, data in sent.items()}
+    assert holders(box, files, since) == []
+
+
+def test_the_search_for_masked_lines_finds_them(box: Box, tmp_path: Path) -> None:
+    """Case C047: were the whole folder in a box, its pack, stash and bytecode would be found."""
+    since = time.time() - 1.0
+    checkout(tmp_path, NATIVE)
+    paths = [path for path in tmp_path.rglob("*") if path.is_file()]
+    files = {str(path.relative_to(tmp_path)): path.read_bytes() for path in paths}
+    (pack,) = (path for path in files if path.endswith(".pack"))
+    (bytecode,) = (path for path in files if "hidden.cpython" in path)
+    # Not for their names alone, and an object that is not packed as well.
+    files["renamed"] = files[pack]
+    files["loose"] = zlib.compress(b"blob 30\0" + SECRET.encode())
+    found = {path.removeprefix("/work/tree/") for path in holders(box, files, since)}
+    assert {"src/hidden.py", pack, bytecode, "renamed", "loose"} <= found
+    assert "src/hidden.egg-info/SOURCES.txt" not in found
 
 
 def test_a_box_whose_runner_is_killed_says_so_at_once(maker_name: str) -> None:
@@ -529,6 +629,27 @@ def test_a_pool_replaces_boxes_that_died_and_never_starts_more_than_its_size(
     pool.close()
     with pytest.raises(BoxDied), pool.lease():
         pass
+
+
+def test_a_box_that_has_served_its_number_of_runs_is_replaced(
+    maker_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rcb_env.sandbox.pool.RUNS_PER_BOX", 3)
+    pool = Pool(make(maker_name), SETTINGS, 1)
+    job = "rcb_env.runner.case_run:compiled", wire.pack({"sources": {}})
+    served = []
+    for _ in range(4):
+        with pool.lease() as leased:
+            assert leased.zygote("plain", ())
+            assert leased.run("plain", *job, {}, LIMITS).exit_code == 0
+            served.append(leased)
+    old, new = dict.fromkeys(served)
+    assert served == [old, old, old, new]
+    with pytest.raises(BoxDied):
+        old.ping()
+    new.ping()
+    assert pool._all == {new}
+    pool.close()
 
 
 def test_boxes_die_with_a_driver_that_is_killed(maker_name: str) -> None:
