@@ -1,0 +1,32 @@
+"""A whole container that the kernel ends for memory, seen by whoever asked for a grade."""
+
+from __future__ import annotations
+
+from unittest.mock import Mock
+
+import pytest
+
+from rcb_env.grading import Grader
+from rcb_env.papers import Dataset
+from rcb_env.sandbox.box import MIB
+
+
+def test_code_that_ends_its_container_for_memory_twice_is_out_of_memory(
+    docker_only: str, small_papers: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Case C025: it is the code's failure, neither a plain one nor one of the infrastructure."""
+    monkeypatch.setattr("rcb_env.sandbox.fleet._IMAGE_PRELOAD", ("numpy",))  # small and quick boxes
+    challenge = small_papers.challenge("small/scale")
+    with Grader(docker_only) as grader:
+        grader.outputs(challenge, final=True)  # the box of the judge starts with its usual memory
+        monkeypatch.setattr("rcb_env.sandbox.docker._MEMORY_BYTES", 100 * MIB)
+        start = Mock(wraps=grader._fleet.maker.start)
+        monkeypatch.setattr(grader._fleet.maker, "start", start)
+        large = challenge.reference + "    # " + "x" * 30 * MIB + "\n"  # its runner has to hold it
+        verdict = grader.grade(challenge, large, final=True)
+        assert (verdict.status, verdict.error_class) == ("out_of_memory", None)
+        assert verdict.message == "the tests used more memory than they may"
+        assert (
+            start.call_count == 3
+        )  # twice for the code, and once to see that a box works without it
+        assert grader.grade(challenge, challenge.reference, final=True).passed
