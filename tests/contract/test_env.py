@@ -8,6 +8,7 @@ import io
 import multiprocessing
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import warnings
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
@@ -143,12 +145,45 @@ def test_the_checker_of_gymnasium_finds_nothing_in_any_bundled_challenge(
 ) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for challenge in load_dataset().challenges:
+        for seed, challenge in enumerate(load_dataset().challenges):
             env = gymnasium.make("rcb/Challenge-v0", challenge=challenge.id)
-            env.action_space.seed(0)
+            env.action_space.seed(seed)
             check_env(env)
             env.close()
     capsys.readouterr()
+
+
+def test_the_checker_finds_nothing_where_no_engine_answers(root: Path) -> None:
+    """Case C063: nothing is asked of the engine before something is graded, and other boxes take its place."""
+    if not shutil.which("bwrap"):
+        pytest.skip("bubblewrap is not installed")
+    script = f"""
+import gymnasium, rcb_env
+from gymnasium.utils.env_checker import check_env
+from rcb_env import sharing
+for seed in range(4):
+    env = gymnasium.make("rcb/Challenge-v0", challenge="small/scale", dataset={str(root)!r})
+    env.action_space.seed(seed)
+    check_env(env.unwrapped)
+assert sharing._graders.by_sandbox["auto"].sandbox == "bubblewrap"  # so tests were run
+env = gymnasium.make("rcb/Challenge-v0", challenge="small/scale", sandbox="docker", dataset={str(root)!r})
+env.reset()
+env.step({LOOK})
+env.step({RIGHT})
+try:
+    env.step({SUBMIT})
+except rcb_env.errors.SandboxUnavailable as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        env={**os.environ, "DOCKER_HOST": f"unix://{root}/nothing"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "no Docker engine answers" in done.stdout.splitlines()[-1]
 
 
 def test_the_environment_is_made_by_id_after_importing_the_package_in_either_order() -> None:
@@ -636,6 +671,12 @@ def test_a_grader_given_to_make_is_used(root: Path, grader: Grader) -> None:
     env.close()
 
 
+def work(grader: Grader) -> tuple[int, int]:
+    """How many boxes a grader has, and how often they have run something."""
+    boxes = [box for pool in grader._fleet._pools.values() for box in pool._all]
+    return len(boxes), sum(box.runs for box in boxes)
+
+
 @pytest.mark.parametrize("mode", list(AutoresetMode))
 def test_each_autoreset_mode_yields_one_verdict_per_episode(
     dataset: Dataset, grader: Grader, mode: AutoresetMode
@@ -643,7 +684,7 @@ def test_each_autoreset_mode_yields_one_verdict_per_episode(
     """Case C065: since 1.0 the final info is not where people look, and verdicts were lost.
 
     Also: a vector environment merges infos key by key and breaks where one holds a dict and
-    another one None.
+    another one None. Without autoreset a step after the end starts no box and no test run.
     """
     envs = SyncVectorEnv(
         [
@@ -659,7 +700,11 @@ def test_each_autoreset_mode_yields_one_verdict_per_episode(
     done = [False, False]
     for actions in script:
         if mode is AutoresetMode.DISABLED and any(done):
-            break
+            before = work(grader)
+            with pytest.raises(ResetNeeded):
+                envs.envs[done.index(True)].step(SUBMIT)
+            assert work(grader) == before
+            envs.reset(options={"reset_mask": np.array(done)})
         _, rewards, terminated, truncated, infos = envs.step(actions)
         done = [bool(a or b) for a, b in zip(terminated, truncated, strict=True)]
         last = infos.get("final_info", {}) if mode is AutoresetMode.SAME_STEP else infos
@@ -670,8 +715,7 @@ def test_each_autoreset_mode_yields_one_verdict_per_episode(
                 assert rewards[n] == (statuses["status"][n] == "passed")
                 verdicts.append((str(last["challenge"][n]), str(statuses["status"][n])))
     envs.close()
-    expected = [("small/scale", "passed"), ("small/shift", "failed")]
-    assert verdicts == expected[: 1 if mode is AutoresetMode.DISABLED else 2]
+    assert verdicts == [("small/scale", "passed"), ("small/shift", "failed")]
 
 
 def test_worker_processes_have_boxes_of_their_own_and_text_in_shared_memory_is_refused(
