@@ -9,11 +9,22 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from benchmarks import actions, envs, folders, grading, instead, measure, steps, summary, waiting
+from benchmarks import (
+    actions,
+    envs,
+    folders,
+    grading,
+    instead,
+    leaks,
+    measure,
+    steps,
+    summary,
+    waiting,
+)
 from rcb_env.errors import RcbError, SandboxUnavailable
 from rcb_env.sandbox import MAKERS, make
 
-NAMES = ("instead", "envs", "grading", "actions", "folders", "steps", "waiting")
+NAMES = ("instead", "envs", "grading", "actions", "folders", "steps", "waiting", "leaks")
 
 
 @click.command()
@@ -26,11 +37,25 @@ NAMES = ("instead", "envs", "grading", "actions", "folders", "steps", "waiting")
     type=click.Choice(MAKERS),
     help="Sandboxes to measure; all that work here when left out.",
 )
-@click.option("--public", type=click.Path(path_type=Path), help="Folder of the public data set.")
-@click.option("--papers", default="", help="Papers of the public data set, by comma.")
-@click.option("--out", type=click.Path(path_type=Path), help="Where the JSON file goes.")
 @click.option(
-    "--chart", type=click.Path(path_type=Path), help="Where the chart goes (.svg or .png)."
+    "--public",
+    type=click.Path(path_type=Path),
+    help="Folder of the public data set; the copy of `rcb pull` when left out.",
+)
+@click.option("--papers", default="", help="Papers of the public data set, by comma.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("runs/benchmarks/times.json"),
+    show_default=True,
+    help="Where the JSON file goes.",
+)
+@click.option(
+    "--chart",
+    type=click.Path(path_type=Path),
+    default=Path("runs/benchmarks/chart.svg"),
+    show_default=True,
+    help="Where the chart goes (.svg or .png).",
 )
 def main(
     names: tuple[str, ...],
@@ -38,8 +63,8 @@ def main(
     makers: tuple[str, ...],
     public: Path | None,
     papers: str,
-    out: Path | None,
-    chart: Path | None,
+    out: Path,
+    chart: Path,
 ) -> None:
     """Measure NAMES, or everything ("all"): a table each, one for the whole, and a chart."""
     console = Console(width=150)
@@ -60,7 +85,9 @@ def main(
             wanted = [paper for paper in papers.split(",") if paper]
             result = folders.run(public, wanted, quick=quick)
         elif name == "steps":
-            result = steps.run(quick=quick)
+            result = steps.run(usable, quick=quick)
+        elif name == "leaks":
+            result = leaks.run(usable, quick=quick)
         else:
             result = waiting.run(quick=quick)
         results.append(result)
@@ -68,11 +95,13 @@ def main(
             console.print(table)
         for note in result.notes:
             console.print(f"  {note}", markup=False)
-    if {"instead", "envs"} & {result.name for result in results}:
-        console.print(summary.table(results))
-    if chart is not None:
+    for table in summary.tables(results):
+        console.print(table)
+    try:
         summary.draw(results, chart)
         console.print(f"drawn: {chart}", markup=False)
+    except ImportError as error:
+        console.print(f"no chart: {error}; pip install 'rcb-env[benchmarks]'", markup=False)
     after = measure.machine()["load_average_1min"]
     told = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -83,9 +112,9 @@ def main(
     }
     load = before["load_average_1min"]
     console.print(f"load average of the machine: {load} before, {after} after (this run included)")
-    if out is not None:
-        out.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
-        console.print(f"written: {out}", markup=False)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+    console.print(f"written: {out}", markup=False)
 
 
 def _usable(makers: tuple[str, ...], console: Console) -> tuple[str, ...]:

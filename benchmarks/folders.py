@@ -16,27 +16,39 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from benchmarks.measure import Job, Result, Row, median, take_turns
 from rcb_env.datasets import load_dataset
+from rcb_env.errors import UsageError
 from rcb_env.grading import Grader
 from rcb_env.papers import Challenge, Paper
+from rcb_env.published import RESEARCHCODEBENCH, folder_of
 from rcb_env.sandbox import images
 
 _MAKER = "bubblewrap"  # its boxes use the very environment that the fresh interpreter uses
-_TARGETS = "median >= 15x, geometric mean >= 10x"
+ALL, FRESH, GRADED = "all papers", "fresh interpreter", "graded"
+_AGAIN, _TWO = " with canaries", "two workers over one"
+_TARGETS = {
+    f"{ALL}: times faster without canaries, median": ">= 15",
+    f"{ALL}: times faster without canaries, geometric mean": ">= 10",
+    f"{ALL}: {_TWO}": ">= 1.8",
+}
 _AT_LEAST_S = 2.0  # for how long two workers are watched
 
 
 def run(folder: Path | None, papers: Sequence[str], *, quick: bool) -> Result:
-    """Every paper's first region (quick: one paper)."""
+    """Every paper's first region (quick: one paper); of the copy that was pulled where no folder is given."""
     about = "completions of the public data set's folders"
-    if folder is None or not folder.is_dir():
-        where = "say where it is with --public" if folder is None else f"there is none at {folder}"
-        return Result("folders", about, notes=(f"Skipped: the public data set; {where}.",))
+    try:
+        folder = folder or folder_of(RESEARCHCODEBENCH.name)
+        if not folder.is_dir():
+            raise UsageError(f"there is none at {folder}")
+    except UsageError as error:
+        note = f"Skipped: the public data set; {error}, or say where it is with --public."
+        return Result("folders", about, notes=(note,))
     if (folder / "pset").is_dir():
         folder = folder / "pset"
     chosen = load_dataset(folder).select(papers=list(papers) or (["LEN"] if quick else None))
@@ -46,8 +58,7 @@ def run(folder: Path | None, papers: Sequence[str], *, quick: bool) -> Result:
     rows: list[Row] = []
     figures: dict[str, float] = {}
     notes: list[str] = []
-    once: list[float] = []
-    again: list[float] = []
+    graded: list[str] = []
     workers = 1 if quick else 2
     for paper, challenge in by_paper.items():
         with Grader(_MAKER, workers=workers) as grader:
@@ -57,17 +68,28 @@ def run(folder: Path | None, papers: Sequence[str], *, quick: bool) -> Result:
             continue
         rows += found[0]
         figures |= found[1]
-        fresh, single, double = (median(row.samples_s) for row in found[0])
-        once.append(fresh / single)
-        again.append(fresh / double)
-    for kind, ratios in (("without canaries", once), ("with canaries", again)):
-        if ratios:
-            figures[f"all papers: times faster {kind}, median"] = statistics.median(ratios)
-            figures[f"all papers: times faster {kind}, geometric mean"] = statistics.geometric_mean(
-                ratios
-            )
-    notes.append(f"To reach, without canaries: {_TARGETS}.")
-    return Result("folders", about, tuple(rows), figures, tuple(notes))
+        graded.append(paper)
+    if graded:
+        figures |= _together(graded, rows, figures)
+    return Result("folders", about, tuple(rows), figures, tuple(notes), _TARGETS)
+
+
+def _together(
+    papers: Sequence[str], rows: Sequence[Row], figures: Mapping[str, float]
+) -> dict[str, float]:
+    """The figures of all papers: rates are of a round with one completion of each."""
+    middle = {row.what: median(row.samples_s) for row in rows}
+    told: dict[str, float] = {}
+    for way in (FRESH, GRADED, f"{GRADED}{_AGAIN}"):
+        told[f"{ALL}: {way}, per second"] = len(papers) / sum(middle[f"{p}: {way}"] for p in papers)
+    for kind, way in (("without canaries", GRADED), ("with canaries", f"{GRADED}{_AGAIN}")):
+        ratios = [middle[f"{p}: {FRESH}"] / middle[f"{p}: {way}"] for p in papers]
+        told[f"{ALL}: times faster {kind}, median"] = statistics.median(ratios)
+        told[f"{ALL}: times faster {kind}, geometric mean"] = statistics.geometric_mean(ratios)
+    over = [figures[name] for p in papers if (name := f"{p}: {_TWO}") in figures]
+    if over:
+        told[f"{ALL}: {_TWO}"] = statistics.median(over)
+    return told
 
 
 def _one(
@@ -83,11 +105,7 @@ def _one(
                 return f"its reference does not pass here: {verdict.message}"
     warm_s = verdict.timings["run_s"]
     many = 3 if quick else max(3, min(15, int(6 / max(warm_s, 0.1))))
-    names = [
-        f"{paper}: fresh interpreter",
-        f"{paper}: graded",
-        f"{paper}: graded with canaries",
-    ]
+    names = [f"{paper}: {way}" for way in (FRESH, GRADED, f"{GRADED}{_AGAIN}")]
     jobs: list[tuple[Job, int]] = [
         (_public_way(challenge.paper), 2 if quick else 3),
         (lambda: _passed(grader, challenge, final=False), many),
@@ -105,7 +123,7 @@ def _one(
         one, two = median(rates[1]), median(rates[workers])
         figures[f"{paper}: graded per second, one worker"] = one
         figures[f"{paper}: graded per second, two workers"] = two
-        figures[f"{paper}: two workers over one"] = two / one
+        figures[f"{paper}: {_TWO}"] = two / one
     return rows, figures
 
 

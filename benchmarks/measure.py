@@ -49,6 +49,7 @@ class Result:
         rows: times.
         figures: numbers that are not times, by what they are, unit included.
         notes: lines to be read with the numbers.
+        targets: what figures are to reach, in words, by the figure.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Result:
     rows: tuple[Row, ...] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    targets: Mapping[str, str] = field(default_factory=dict)
 
     def row(self, what: str) -> Row:
         """The row of this name."""
@@ -69,6 +71,7 @@ class Result:
             "rows": [self._told(row) for row in self.rows],
             "figures": dict(self.figures),
             "notes": list(self.notes),
+            "targets": dict(self.targets),
         }
 
     def _told(self, row: Row) -> dict[str, Any]:
@@ -103,9 +106,11 @@ class Result:
                 )
             made.append(table)
         if self.figures:
-            table = Table("figure", "value", title=f"{self.name}: figures", title_justify="left")
+            table = Table(title=f"{self.name}: figures", title_justify="left")
+            for heading in ("figure", "value", "to reach"):
+                table.add_column(heading, justify="right" if heading == "value" else "left")
             for what, value in self.figures.items():
-                table.add_row(what, f"{value:,.2f}")
+                table.add_row(what, f"{value:,.2f}", self.targets.get(what, ""))
             made.append(table)
         return made
 

@@ -1,24 +1,55 @@
-"""File actions per second in one process, and what many of them do to its memory."""
+"""File actions per second in one process, with each sandbox; what they leave in its memory is told by `leaks.py`."""
 
 from __future__ import annotations
 
-import gc
+import contextlib
 import itertools
-import resource
-import time
-from pathlib import Path
+from collections.abc import Sequence
+from functools import partial
 
-from benchmarks.measure import Result
+from benchmarks.measure import Result, median, take_turns
 from rcb_env.env import ResearchCodeEnv
+from rcb_env.grading import Grader
 
 _EPISODE = 50  # steps
-_MIB = 1024 * 1024
+_LEAST = {"docker": 1_500, "bubblewrap": 2_500}  # per second
 
 
-def run(*, quick: bool) -> Result:
-    """Episodes of fifty file actions each; memory is looked at after a tenth of them and at the end."""
-    steps = 2_000 if quick else 100_000
-    env = ResearchCodeEnv("DyT/forward", max_steps=_EPISODE + 1)
+def run(makers: Sequence[str], *, quick: bool) -> Result:
+    """Episodes of fifty file actions each; the sandboxes take turns, and their boxes have run the tests before."""
+    episodes = 10 if quick else 400
+    with contextlib.ExitStack() as stack:
+        jobs = {
+            _name(maker): (
+                partial(_episode, _env(maker, stack.enter_context(Grader(maker)))),
+                episodes,
+            )
+            for maker in makers
+        }
+        samples = take_turns(jobs)
+    return Result(
+        "steps",
+        f"file actions in one process, {episodes} episodes of {_EPISODE}",
+        figures={what: _EPISODE / median(samples_s) for what, samples_s in samples.items()},
+        targets={_name(maker): f">= {least:,}" for maker, least in _LEAST.items()},
+    )
+
+
+def _name(maker: str) -> str:
+    return f"{maker}: file actions per second, a reset every {_EPISODE} included"
+
+
+def _env(maker: str, grader: Grader) -> ResearchCodeEnv:
+    env = ResearchCodeEnv("DyT/forward", max_steps=_EPISODE + 1, sandbox=maker, grader=grader)
+    env.reset()
+    env.step({"tool": "write_region", "arguments": {"code": env.challenge.reference}})
+    _, _, _, _, info = env.step({"tool": "run_tests"})
+    if info["tests"].get("status") != "passed":
+        raise RuntimeError(f"the reference of the benchmark has not passed: {info['tests']}")
+    return env
+
+
+def _episode(env: ResearchCodeEnv) -> None:
     code = env.challenge.reference
     actions = itertools.cycle(
         [
@@ -29,32 +60,8 @@ def run(*, quick: bool) -> Result:
             {"tool": "undo", "arguments": {}},
         ]
     )
-    before = 0.0
-    took = 0.0
-    for done in range(0, steps, _EPISODE):
-        if done == steps // 10 // _EPISODE * _EPISODE:
-            before = _resident_mib()
-        started = time.perf_counter()
-        env.reset()
-        for _ in range(_EPISODE):
-            _, _, _, _, info = env.step(next(actions))
-            if info["error"]:
-                raise RuntimeError("a file action of the benchmark is wrong")
-        took += time.perf_counter() - started
-    growth = _resident_mib() - before
-    figures = {
-        "steps": float(steps),
-        "steps per second, a reset every 50 included": steps / took,
-        "resident memory after a tenth, MiB": before,
-        "growth until the end, MiB": growth,
-        "growth per 10,000 steps, MiB": growth / (steps * 0.9) * 10_000,
-        "largest resident memory, MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    }
-    env.close()
-    return Result("steps", "file actions in one process", figures=figures)
-
-
-def _resident_mib() -> float:
-    gc.collect()
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / _MIB
+    env.reset()
+    for action in itertools.islice(actions, _EPISODE):
+        _, _, _, _, info = env.step(action)
+        if info["error"]:
+            raise RuntimeError("a file action of the benchmark is wrong")

@@ -1,4 +1,4 @@
-"""What a run of benchmarks comes to: one table, and one chart.
+"""What a run of benchmarks comes to: two tables, and one chart.
 
 Both show only what was measured in that run; a part that was left out is left out here.
 """
@@ -11,34 +11,38 @@ from typing import Any
 
 from rich.table import Table
 
-from benchmarks import envs, instead
+from benchmarks import envs, folders, instead
 from benchmarks.measure import Result, median, p99
 
 _COLOURS = ("tab:blue", "tab:cyan", "tab:orange", "tab:red", "tab:brown", "tab:gray")
 
 
-def table(results: Sequence[Result]) -> Table:
-    """Steps of every way beside each other, then throughput."""
+def tables(results: Sequence[Result]) -> list[Table]:
+    """Steps of every way beside each other; then throughput, and all else that has a target."""
     found = {result.name: result for result in results}
-    told = Table(title="In one run: milliseconds p50 / p99, then per second", title_justify="left")
-    told.add_column("")
     ways = _ways(found)
-    for way in ways:
-        told.add_column(way, justify="right")
+    steps = Table(title="In one run: milliseconds p50 / p99", title_justify="left")
+    for heading in ("step", *ways, "to reach"):
+        steps.add_column(heading, justify="right" if heading in ways else "left")
     for step in instead.STEPS:
-        cells = []
-        for way in ways:
-            samples = _samples(found, way, step)
-            cells.append(
-                f"{1000 * median(samples):.2f} / {1000 * p99(samples):.2f}" if samples else "-"
-            )
-        if any(cell != "-" for cell in cells):
-            told.add_row(step, *cells)
-    if "envs" in found:
-        told.add_section()
-        for what, value in found["envs"].figures.items():
-            told.add_row(what, f"{value:,.2f}", *[""] * (max(1, len(ways)) - 1))
-    return told
+        cells = [_cell(_samples(found, way, step)) for way in ways]
+        if any(cells):
+            steps.add_row(step, *(cell or "-" for cell in cells), instead.TARGETS[step])
+    rest = Table(title="In the same run: ms p50 / p99, or a figure", title_justify="left")
+    for heading in ("what", "value", "to reach"):
+        rest.add_column(heading, justify="right" if heading == "value" else "left")
+    for result in results:
+        for row in result.rows:
+            if row.target and result.name != "instead":
+                rest.add_row(row.what, _cell(row.samples_s), row.target)
+        for what, value in result.figures.items():
+            if result.name == "envs" or what in result.targets or what.startswith(folders.ALL):
+                rest.add_row(what, f"{value:,.2f}", result.targets.get(what, ""))
+    return [told for told in (steps, rest) if told.row_count]
+
+
+def _cell(samples: Sequence[float]) -> str:
+    return f"{1000 * median(samples):.2f} / {1000 * p99(samples):.2f}" if samples else ""
 
 
 def draw(results: Sequence[Result], path: Path) -> None:
@@ -54,12 +58,12 @@ def draw(results: Sequence[Result], path: Path) -> None:
 
     found = {result.name: result for result in results}
     figure, (steps, scaling, graded) = plt.subplots(
-        1, 3, figsize=(12, 4), layout="constrained", width_ratios=(3, 1.5, 1)
+        1, 3, figsize=(12, 4), layout="constrained", width_ratios=(3, 1.5, 1.2)
     )
     _steps(steps, found)
     if "envs" in found:
         _scaling(scaling, found["envs"])
-        _graded(graded, found["envs"])
+    _graded(graded, found)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     plt.close(figure)
@@ -93,24 +97,40 @@ def _steps(axes: Any, found: dict[str, Result]) -> None:
 
 def _scaling(axes: Any, result: Result) -> None:
     numbers = [n for n in envs.NUMBERS if f"run_tests per second, {n} envs" in result.figures]
-    rates = [result.figures[f"run_tests per second, {number} envs"] for number in numbers]
-    axes.plot(numbers, rates, marker="o", color=_COLOURS[0])
-    axes.set(
-        xlabel="environments", ylabel="run_tests per second", title="Side by side", ylim=(0, None)
-    )
+    looks = axes.twinx()
+    for each, what, colour in ((axes, "run_tests", _COLOURS[0]), (looks, "read_file", _COLOURS[2])):
+        rates = [result.figures[f"{what} per second, {number} envs"] for number in numbers]
+        each.plot(numbers, rates, marker="o", color=colour)
+        each.set_ylim(0, None)
+        each.set_ylabel(f"{what} per second", color=colour)
+    axes.set(xlabel="environments", title="Side by side")
     axes.set_xticks(numbers)
 
 
-def _graded(axes: Any, result: Result) -> None:
+def _graded(axes: Any, found: dict[str, Result]) -> None:
+    """Completions of a paper here, and of the public data set's folders where they were measured."""
     name = "graded completions per second"
-    values = [
-        result.figures[name],
-        result.figures[f"{name}, a fresh interpreter and folder for each"],
-    ]
-    axes.bar(["rcb-env", "fresh\ninterpreters"], values, color=(_COLOURS[0], _COLOURS[-1]))
-    axes.set(ylabel="per second", title="Graded completions")
-    for place, value in enumerate(values):
-        axes.annotate(f"{value:.1f}", (place, value), ha="center", va="bottom")
+    ours, theirs = {}, {}
+    if "envs" in found:
+        figures = found["envs"].figures
+        ours[envs.CHALLENGE] = figures[name]
+        theirs[envs.CHALLENGE] = figures[f"{name}, a fresh interpreter and folder for each"]
+    if "folders" in found and found["folders"].figures:
+        figures = found["folders"].figures
+        ours["public folders"] = figures[f"{folders.ALL}: {folders.GRADED}, per second"]
+        theirs["public folders"] = figures[f"{folders.ALL}: {folders.FRESH}, per second"]
+    for shift, colour, label, values in (
+        (-0.2, _COLOURS[0], "rcb-env", ours),
+        (0.2, _COLOURS[-1], "fresh interpreters", theirs),
+    ):
+        places = [at + shift for at in range(len(values))]
+        axes.bar(places, list(values.values()), 0.4, color=colour, label=label)
+        for place, value in zip(places, values.values(), strict=True):
+            axes.annotate(f"{value:.1f}", (place, value), ha="center", va="bottom")
+    axes.set(ylabel="per second", title="Graded completions", yscale="log")
+    axes.set_xticks(range(len(ours)), list(ours))
+    if ours:
+        axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.1))
 
 
 def _ways(found: dict[str, Result]) -> list[str]:
