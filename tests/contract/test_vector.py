@@ -95,6 +95,12 @@ def settings(dataset: Dataset, grader: Grader) -> dict[str, Any]:
     return {"challenge": "small/scale", "dataset": dataset, "grader": grader}
 
 
+def work(grader: Grader) -> tuple[int, int]:
+    """How many boxes a grader has, and how often they have run something."""
+    boxes = [box for pool in grader._fleet._pools.values() for box in pool._all]
+    return len(boxes), sum(box.runs for box in boxes)
+
+
 def same(one: Any, other: Any) -> bool:
     """Whether two results of vector environments are equal, arrays and all."""
     if isinstance(one, dict):
@@ -127,19 +133,28 @@ def test_it_is_what_make_vec_makes_and_its_specification_goes_through_json() -> 
 def test_it_gives_what_one_after_the_other_gives_and_one_verdict_per_episode(
     settings: dict[str, Any], mode: AutoresetMode
 ) -> None:
-    """Case C065: two episodes of different length, in every mode, against Gymnasium's own vector."""
+    """Case C065: two episodes of different length, in every mode, against Gymnasium's own vector.
+
+    Without autoreset a step after the end starts no box and no test run.
+    """
     settings = {**settings, "max_steps": 3}
     threads = ChallengeVectorEnv(2, autoreset_mode=mode, **settings)
     serial = SyncVectorEnv([lambda: ResearchCodeEnv(**settings)] * 2, autoreset_mode=mode)
     first, second = threads.reset(seed=1), serial.reset(seed=1)
     assert same(first, second)
+    apart = {"reset_mask": np.array([False, True]), "challenge": "small/shift"}
+    assert same(threads.reset(options=apart.copy()), serial.reset(options=apart.copy()))
     verdicts = []
     script = [(RIGHT, LOOK), (SUBMIT, RUN_TESTS), (LOOK, WRONG), (WRONG, LOOK), (SUBMIT, SUBMIT)]
     done = np.zeros(2, np.bool_)
     for actions in script:
         if mode is AutoresetMode.DISABLED and done.any():
+            before = work(settings["grader"])
             with pytest.raises(ResetNeeded, match="environment"):
-                threads.step(actions)
+                threads.step((SUBMIT, SUBMIT))
+            with pytest.raises(ResetNeeded, match="environment"):
+                threads.send(int(done.argmax()), SUBMIT)
+            assert work(settings["grader"]) == before
             mask = {"reset_mask": done}
             assert same(threads.reset(options=mask), serial.reset(options=dict(mask)))
         one, other = threads.step(actions), serial.step(actions)
@@ -150,9 +165,16 @@ def test_it_gives_what_one_after_the_other_gives_and_one_verdict_per_episode(
         final = infos.get("final_info", {}) if mode is AutoresetMode.SAME_STEP else infos
         has = final.get("verdict", {}).get("_status", np.zeros(2, np.bool_))
         assert has.tolist() == done.tolist()
-        verdicts += [final["verdict"]["status"][n] for n in np.flatnonzero(has)]
+        verdicts += [
+            (final["challenge"][n], final["verdict"]["status"][n]) for n in np.flatnonzero(has)
+        ]
         assert not rewards[~done].any()
-    assert verdicts == ["passed", "failed", "failed", "no_change"]
+    assert verdicts == [
+        ("small/scale", "passed"),
+        ("small/shift", "failed"),
+        ("small/scale", "failed"),
+        ("small/scale", "no_change"),
+    ]
     threads.close()
     serial.close()
 
