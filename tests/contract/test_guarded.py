@@ -221,6 +221,118 @@ def test_the_reference_is_on_no_path_and_in_no_module_table(
     assert verdict.error_class in ("import", "index_key", "other"), verdict
 
 
+SUITE_THAT_IMPORTS_LATE = """from model import scale
+from model_ref import scale_ref
+
+import random
+import unittest
+
+import numpy
+import torch
+
+
+class TestScale(unittest.TestCase):
+    def test_equivalence(self):
+        x = torch.tensor([random.uniform(1.0, 2.0) for _ in range(4)])
+        self.assertTrue(numpy.allclose(scale(x, 2.5).numpy(), scale_ref(x, 2.5).numpy()))
+"""
+SHADOWS = """    return x
+
+import os, sys
+HERE = os.path.dirname(os.path.abspath(__file__))
+for path in (NAME + '.py', NAME + '/__init__.py'):
+    os.makedirs(os.path.dirname(os.path.join(HERE, path)), exist_ok=True)
+    with open(os.path.join(HERE, path), 'w') as file:
+        file.write('class TestCase: pass\\ndef __getattr__(name): return lambda *a, **k: True\\n')
+for name in list(sys.modules):
+    if name.partition('.')[0] == NAME:
+        del sys.modules[name]
+sys.path_importer_cache.clear()
+"""
+
+
+@pytest.fixture(scope="module")
+def any_grader(maker_name: str) -> Iterator[Grader]:
+    with Grader(maker_name) as made:
+        yield made
+
+
+def folder(root: Path, files: dict[str, str]) -> Challenge:
+    """The region of a public folder that holds these files."""
+    for path, text in {
+        "papers.yaml": INDEX,
+        "tiny/paper2code_paper.md": "Multiply and add one.\n",
+        **{f"tiny/{path}": text for path, text in files.items()},
+    }.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return load_dataset(root).challenge("tiny/scale")
+
+
+def test_a_module_put_beside_the_suite_is_of_no_use(any_grader: Grader, tmp_path: Path) -> None:
+    """Case C043: a stub that the candidate writes as it is imported is found before the real module.
+
+    The suite imports the candidate first, as none should.
+    """
+    files = {
+        "model.py": MODEL,
+        "model_ref.py": REFERENCE,
+        "paper2code_test.py": SUITE_THAT_IMPORTS_LATE,
+    }
+    challenge = folder(tmp_path, files)
+    assert grade(any_grader, challenge, RIGHT).passed
+    for name in ("unittest", "random", "numpy", "torch"):
+        verdict = grade(any_grader, challenge, SHADOWS.replace("NAME", repr(name)))
+        assert verdict.status == ("tampered" if name == "numpy" else "failed"), (name, verdict)
+        assert verdict.official_pass is (name in ("unittest", "numpy")), (name, verdict)
+    assert grade(any_grader, challenge, RIGHT).passed
+
+
+def test_helper_files_that_a_folder_ships_keep_working(any_grader: Grader, tmp_path: Path) -> None:
+    """Case C043: what keeps stubs away must not keep away the modules and data that belong to the paper."""
+    suite = """import json
+import unittest
+from pathlib import Path
+
+import torch
+
+from checking.close import close
+from model import scale
+from model_ref import scale_ref
+import inputs
+
+
+class TestScale(unittest.TestCase):
+    def test_equivalence(self):
+        here = Path(__file__).parent
+        for factors in (json.loads((here / "factors.json").read_text()), json.load(open("factors.json"))):
+            for factor in factors:
+                self.assertTrue(close(scale(inputs.make(), factor), scale_ref(inputs.make(), factor)))
+"""
+    files = {
+        "model.py": MODEL.replace("import torch\n", "import torch\nfrom layers.basic import one\n")
+        .replace("return y + 1", "return y + one(y)"),
+        "layers/__init__.py": "",
+        "layers/basic.py": "import torch\nfrom .kinds import KIND\n\n\ndef one(x):\n    return torch.ones_like(x, dtype=KIND)\n",
+        "layers/kinds.py": "import torch\n\nKIND = torch.float32\n",
+        "model_ref.py": REFERENCE,
+        "inputs.py": "import torch\n\n\ndef make():\n    torch.manual_seed(0)\n    return torch.randn(3, 4)\n",
+        "checking/__init__.py": "",
+        "checking/close.py": "import torch\n\n\ndef close(a, b):\n    return torch.allclose(a, b)\n",
+        "factors.json": "[1.0, 2.5]",
+        "paper2code_test.py": suite,
+    }  # fmt: skip
+    challenge = folder(tmp_path, files)
+    assert {"layers/basic.py", "layers/kinds.py"} <= challenge.workspace().keys()
+    assert not {"inputs.py", "checking/close.py", "model_ref.py"} & challenge.workspace().keys()
+    verdict = grade(any_grader, challenge, challenge.reference)
+    assert verdict.passed, verdict
+    assert verdict.notes == ()
+    assert grade(any_grader, challenge, RIGHT).passed
+    wrong = grade(any_grader, challenge, "    return x * factor\n")
+    assert (wrong.status, wrong.error_class) == ("failed", "logic")
+
+
 def test_a_region_that_no_test_looks_at_passes_when_it_is_emptied(
     grader: Grader, root: Path
 ) -> None:
