@@ -9,10 +9,11 @@ Guarantees: nothing an agent does raises; a wrong action is an error observation
 Only mistakes of the caller raise: a step before reset or after the end, unknown settings, and a
 machine without any sandbox. Same seed and actions, same observations: no wall-clock value is in an
 observation or an info, but for the key "timings" where it was asked for. `submit` ends with
-terminated, a spent budget with truncated (what is there is graded). Trouble of the machinery ends
-with truncated, no outcome in the reward and the status "infra_error". Boxes start when code first
-has to run, in the process where it has to run. A snapshot or a fork takes microseconds at any step;
-two states with one ``state_hash`` have the same future.
+terminated, a spent budget with truncated (what is there is graded). A box that dies is replaced and
+the step tried once more; trouble of the machinery that stays ends with truncated, no outcome in the
+reward and the status "infra_error". Boxes start when code first has to run, in the process where it
+has to run. A snapshot or a fork takes microseconds at any step; two states with one ``state_hash``
+have the same future.
 Not covered: many environments at once (`rcb_env.vector`); other forms of observations and actions
 (`rcb_env.wrappers`); playing an agent (`rcb_env.episode`).
 """

@@ -9,8 +9,8 @@ box in a thread each. Two ways to use it:
 
 Guarantees: texts arrive as they are. In each of Gymnasium's three modes of autoreset an episode has
 exactly one final verdict, with the results of the step that ended it; a step that resets has reward 0
-and no verdict. A box that dies is replaced; an episode that cannot be graded for such a reason ends as
-"infra_error", and the other ones go on.
+and no verdict. A box that dies is replaced, and the step tried once more; an episode that then cannot be
+graded for such a reason ends as "infra_error", and the other ones go on.
 Not covered: processes (`gymnasium.vector.AsyncVectorEnv`, with ``shared_memory=False``).
 """
 
