@@ -28,7 +28,7 @@ _HUGE = 2 * 1024 * 1024  # bytes of a huge page on x86-64, and on ARM64 with pag
 _NUMBER_OF_LIMITS = 16
 # Instructions of the filter machine, and where it finds what it looks at.
 _LOAD, _JUMP_EQUAL, _JUMP_ABOVE, _JUMP_ANY_BIT, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
-_NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
+_NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT, _THIRD_ARGUMENT_AT = 0, 4, 16, 32
 _LAST_NUMBER = 0x3FFFFFFF  # above it lie the calls of a second table on x86-64
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column, audit name
 _FORBIDDEN = {  # numbers on x86-64 and on ARM64
@@ -46,7 +46,10 @@ _FORBIDDEN = {  # numbers on x86-64 and on ARM64
     "bpf": (321, 280),
     "perf_event_open": (298, 241),
     "userfaultfd": (323, 282),
+    "ioprio_set": (251, 30),
+    "sched_setattr": (314, 274),
 }
+_PRLIMIT = (302, 261)
 _TAKE_NAMESPACE_FLAGS = {"clone": (56, 220), "unshare": (272, 97)}
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -140,7 +143,8 @@ def forbid_what_outlives_a_process() -> None:
 
     These are keys (kept by the kernel for a user), memory that belongs to no process (System V objects, files without a
     name), namespaces (in which a process is root and can mount), and rarely used ways into the kernel. Docker refuses
-    most of them as well. On processors other than x86-64 and ARM64 nothing is forbidden.
+    most of them as well. Nor may it set limits of another process: at one on processor time the kernel ends the runner,
+    which looks as if somebody outside had. On processors other than x86-64 and ARM64 nothing is forbidden.
 
     Raises:
         OSError: the kernel has no filters for system calls.
@@ -167,6 +171,17 @@ def forbid_what_outlives_a_process() -> None:
         program.append((_LOAD, 0, 0, _FIRST_ARGUMENT_AT))
         program.append((_JUMP_ANY_BIT, 0, 1, _CLONE_NEWUSER))
         program += [(_RETURN, 0, 0, refuse), (_LOAD, 0, 0, _NUMBER_AT)]
+    program += [  # limits: everybody's may be read (no new ones are given), and one's own set
+        (_JUMP_EQUAL, 0, 8, _PRLIMIT[column]),
+        (_LOAD, 0, 0, _THIRD_ARGUMENT_AT),
+        (_JUMP_EQUAL, 0, 2, 0),
+        (_LOAD, 0, 0, _THIRD_ARGUMENT_AT + 4),
+        (_JUMP_EQUAL, 2, 0, 0),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT_AT),
+        (_JUMP_EQUAL, 0, 1, 0),
+        (_RETURN, 0, 0, _SECCOMP_RET_ALLOW),
+        (_RETURN, 0, 0, refuse),
+    ]
     program.append((_RETURN, 0, 0, _SECCOMP_RET_ALLOW))
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
     filters = ctypes.create_string_buffer(code, len(code))

@@ -30,6 +30,8 @@ TREE = Path("/work/tree")
 _SCRATCH = (Path("/work"), Path("/tmp"), Path("/dev/shm"))
 _WATCH_EVERY_S = 0.05
 _SWEEP_FOR_S = 5.0
+_SOON_S = 0.25  # in which the main process is gone once it has said that it ends
+_AT_ONCE = 1 << 15  # bytes that the stream to the host takes without waiting for the host
 _CHUNK = 1 << 16
 _MAX_PIPE = 1 << 20  # bytes that a pipe can be made to hold
 _MAX_FILES_TO_REMOVE = 20_000  # beyond it a new box is quicker
@@ -87,6 +89,7 @@ class Runner:
         self._zygotes: dict[str, tuple[int, socket.socket]] = {}
         self._spare: tuple[str, int] | None = None  # name of its zygote, process id
         self._keep = {1, os.getpid()}
+        self._scratch = [_attributes(folder) for folder in _SCRATCH]
         self._conditions = {os.getpid(): confine.condition(os.getpid())}
 
     def serve(self) -> None:
@@ -108,7 +111,9 @@ class Runner:
         """Run, answer, clean up and say whether it worked, in this order; returns the last."""
         run, answer, out = self._run(header, blobs)
         self._write(wire.pack({**answer, "id": header["id"]}, out))
-        clean = run.is_over(_SWEEP_FOR_S) and self._clean_up()
+        # Who is left may hold up the news of its end: stop its zygote, or trace it.
+        is_over = run.is_over(_SOON_S) or (self.sweep() and run.is_over(_SWEEP_FOR_S))
+        clean = is_over and self._clean_up()
         self._write(wire.pack({"clean": clean, "id": header["id"]}))
         if clean:
             self._prepare_spare(header["zygote"])
@@ -208,6 +213,8 @@ class Runner:
         ended = run.until_the_end() if pid else "zygote"
         if ended == "exit" and _out_of_memory_kills() > kills_before:
             ended = "memory"
+        if len(run.result) + run.stdout.total + run.stderr.total > _AT_ONCE:
+            self.freeze()  # until the host has taken it, nobody watches what is left
         run.drain()
         seen = sorted(run.stdout.seen | run.stderr.seen)
         answer = {"ended": ended, "status": run.status, "wall_s": run.wall_s, "seen": seen}
@@ -232,11 +239,15 @@ class Runner:
         """Stop every process of the run. This is one step for the kernel: a fork bomb cannot outrun it."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGSTOP)
+        self._wake_zygotes()
+
+    def _wake_zygotes(self) -> None:
         for pid, _ in self._zygotes.values():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
 
-    def _clean_up(self) -> bool:
+    def sweep(self) -> bool:
+        """Kill every process of the run, and have the zygotes go on that it stopped; returns whether all are gone."""
         deadline = time.monotonic() + _SWEEP_FOR_S
         while self.others():
             self.freeze()
@@ -245,12 +256,19 @@ class Runner:
                     os.kill(pid, signal.SIGKILL)
             if time.monotonic() > deadline:
                 return False
-        reap()
+        self._wake_zygotes()
+        return True
+
+    def _clean_up(self) -> bool:
+        if not self.sweep():
+            return False
+        zygote.reap()
         confine.remove_system_v_objects()
         if _files() > _MAX_FILES_TO_REMOVE:
             return False
         try:
             emptied = all(_empty(folder) for folder in _SCRATCH)
+            emptied = emptied and [_attributes(folder) for folder in _SCRATCH] == self._scratch
         except (OSError, RecursionError):
             return False
         return emptied and self._is_as_it_was()
@@ -303,6 +321,7 @@ class _Watch:
         self.wall_s = 0.0
         self._is_over = False
         self._poll = select.poll()
+        os.set_blocking(self._end, False)
         for descriptor in pipes:
             os.set_blocking(descriptor, False)
             self._poll.register(descriptor, select.POLLIN)
@@ -318,7 +337,7 @@ class _Watch:
             now = time.monotonic()
             if now >= next_look:
                 next_look = now + _WATCH_EVERY_S
-                reap()
+                zygote.reap()
                 if self._runner.host_is_gone():
                     os._exit(0)
                 if not ended and self._memory_bytes() > self._limits["memory_bytes"]:
@@ -329,11 +348,9 @@ class _Watch:
                 ended = self._stop("result")
             wait_s = next_look - now if ended else min(next_look, deadline) - now
             for descriptor, _ in self._poll.poll(max(0.0, wait_s) * 1000):
-                if descriptor == self._end and (code := os.read(self._end, 1)):
-                    self.status = code[0] << 8
-                elif descriptor == self._end:
-                    self._poll.unregister(self._end)  # it ends without a word
-                    continue
+                if descriptor == self._end:
+                    if not self._read_end():
+                        continue
                 elif descriptor != self._channel.fileno():
                     self._read(descriptor)
                     continue
@@ -342,10 +359,20 @@ class _Watch:
                 self.wall_s = time.monotonic() - self._started
                 return ended or "exit"
 
+    def _read_end(self) -> bool:
+        """Whether the main process has said that it ends, and with which code."""
+        try:
+            code = os.read(self._end, 1)
+        except BlockingIOError:  # another process of the run was quicker
+            return False
+        if not code:
+            self._poll.unregister(self._end)  # it ends without a word
+            return False
+        self.status = code[0] << 8
+        return True
+
     def _stop(self, reason: str) -> str:
-        self._runner.freeze()
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self._pid, signal.SIGKILL)
+        self._runner.sweep()  # all of them: a process that traces another keeps the news of its end
         return reason
 
     def is_over(self, wait_s: float) -> bool:
@@ -394,7 +421,10 @@ class _Watch:
     def _memory_bytes(self) -> int:
         """Memory of all processes of the run: first a cheap upper bound, and the exact share only above the limit."""
         others = self._runner.others()
-        total = sum(_proc_kib(pid, "status", ("RssAnon", "RssShmem")) for pid in others)
+        for pid in filter(_is_headless, others):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        total = sum(_proc_kib(pid, "status", ("RssAnon", "RssShmem", "VmPTE")) for pid in others)
         if total * 1024 > self._limits["memory_bytes"]:
             self._runner.freeze()  # so that a horde of processes cannot starve the count
             others = self._runner.others()
@@ -416,7 +446,7 @@ def _out_of_memory_kills() -> int:
 
 def _proc_kib(pid: int, file: str, fields: tuple[str, ...]) -> int:
     try:
-        text = Path(f"/proc/{pid}/{file}").read_text()
+        text = Path(f"/proc/{pid}/{file}").read_text(errors="replace")
     except OSError:
         return 0
     rows = (line.split() for line in text.splitlines())
@@ -426,7 +456,8 @@ def _proc_kib(pid: int, file: str, fields: tuple[str, ...]) -> int:
 def _share_kib(pid: int) -> int:
     """A process's share of the memory in use; all that it sees where it does not let its share be read."""
     share = _proc_kib(pid, "smaps_rollup", ("Pss_Anon", "Pss_Shmem"))
-    return share or _proc_kib(pid, "status", ("RssAnon", "RssShmem"))
+    share = share or _proc_kib(pid, "status", ("RssAnon", "RssShmem"))
+    return share + _proc_kib(pid, "status", ("VmPTE",))
 
 
 def _files() -> int:
@@ -439,19 +470,25 @@ def _files() -> int:
     return total
 
 
-def reap() -> None:
-    """Take the ends of processes whose parents are gone: the runner is the box's first process."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+def _state(pid: int) -> tuple[str, int]:
+    """The state of a process's first thread, and how many threads it has."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return "X", 0
+    fields = text.rpartition(")")[2].split()
+    return fields[0], int(fields[17])
 
 
 def _lives(pid: int) -> bool:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return text.rpartition(")")[2].split()[0] not in "ZX"
+    state, threads = _state(pid)
+    return state not in "ZX" or threads > 1
+
+
+def _is_headless(pid: int) -> bool:
+    """Whether only the first thread of a process has ended. Nobody can see the memory of such a one."""
+    state, threads = _state(pid)
+    return state == "Z" and threads > 1
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -480,6 +517,14 @@ def _empty(folder: Path) -> bool:
                 os.unlink(entry.path)
         return not os.listdir(folder)
     return True
+
+
+def _attributes(folder: Path) -> tuple[object, ...]:
+    """What code may change of a scratch folder where it owns it; the times are put back."""
+    with contextlib.suppress(PermissionError):
+        os.utime(folder, (0, 0))
+    status = folder.stat()
+    return status.st_mode, status.st_uid, status.st_gid, tuple(os.listxattr(folder))
 
 
 def _make_writable_and_retry(action: Any, path: str, _error: Any) -> None:

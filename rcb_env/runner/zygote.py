@@ -98,6 +98,7 @@ def _serve(channel: socket.socket, preload: list[str], first: bool) -> NoReturn:
         if not message:
             os._exit(0)
         if message["do"] == "ping":
+            reap()
             send(channel, {"alive": True})
             continue
         if message["do"] == "zygote":
@@ -128,6 +129,16 @@ def _serve(channel: socket.socket, preload: list[str], first: bool) -> NoReturn:
         send(channel, {"status": os.waitpid(pid, 0)[1]})
 
 
+def reap() -> None:
+    """Take the ends of children nobody waits for.
+
+    The runner has those whose parents are gone, and a zygote those that a test run made its siblings.
+    """
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
 def _fork_spare(channel: socket.socket) -> tuple[int, socket.socket]:
     """Fork the child of the next run; returns its process id and where it waits for its message."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -144,7 +155,8 @@ def _wait_for_run(channel: socket.socket) -> NoReturn:
     try:
         _separate()
         if not select.select([channel], [], [], 0)[0]:
-            _warm_up()
+            with contextlib.suppress(Exception):  # what is preloaded may have changed torch's ways
+                _warm_up()
         message, descriptors = receive(channel)
         channel.close()
     except BaseException:

@@ -128,7 +128,7 @@ def _file_system(python: images.BoxPython, settings: BoxSettings) -> list[str]:
         words += ["--perms", "0755", "--dir", str(_PYTHON), *_bind(base, _PYTHON)]
     for folder in ("/work", "/tmp", "/dev/shm"):
         words += ["--perms", "1777", "--size", str(settings.scratch_bytes), "--tmpfs", folder]
-    return [*words, "--remount-ro", "/"]
+    return [*words, "--remount-ro", "/dev", "--remount-ro", "/"]
 
 
 def _bind(prefix: Path, place: Path) -> list[str]:

@@ -78,9 +78,8 @@ class Docker:
         from rcb_env.sandbox import docker_images
 
         tag = docker_images.tag(settings.image)
-        scratch = (
-            f"rw,nosuid,nodev,exec,uid={_USER},gid={_USER},mode=0700,size={settings.scratch_bytes}"
-        )
+        # As root's, the folders themselves cannot be changed: their permissions stay for the next run.
+        scratch = f"rw,nosuid,nodev,exec,mode=1777,size={settings.scratch_bytes}"
         _await_engine()
         api = engine().api
         try:

@@ -18,6 +18,7 @@ from rcb_env.agent import Task, Turn
 from rcb_env.datasets import load_dataset
 from rcb_env.env import ResearchCodeEnv
 from rcb_env.episode import play_episode
+from rcb_env.errors import BoxDied
 from rcb_env.grading import Grader, Verdict
 from rcb_env.papers import Challenge, Dataset, with_challenges
 
@@ -327,6 +328,20 @@ def test_a_closed_grader_answers_infra_error_and_not_a_failure(challenge: Challe
     verdict = grade(closing, challenge, "    import time\n    time.sleep(4)\n    return x\n")
     timer.join()
     assert verdict.status == "infra_error"
+
+
+def test_a_judge_that_is_lost_is_our_trouble_and_not_a_failure(
+    grader: Grader, challenge: Challenge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which of the two it is, the reference's own outputs tell: they are judged again."""
+    assert grade(grader, challenge, challenge.reference).passed
+
+    def lost(*_: object) -> None:
+        raise BoxDied("the engine is gone")
+
+    monkeypatch.setattr(grader._fleet, "run_judge", lost)
+    verdict = grade(grader, challenge, "    return x\n")
+    assert (verdict.status, verdict.message) == ("infra_error", "the engine is gone")
 
 
 def test_a_reference_that_fails_is_our_trouble(tmp_path: Path, grader: Grader) -> None:
