@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import json
+import re
 from typing import Any
 
 import gymnasium
@@ -11,9 +13,10 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import TimeLimit
 
-from rcb_env.actions import TOOLS, Unreadable, parse
+from rcb_env.actions import TOOLS, ActionSpace, ToolCall, Unreadable, parse
 from rcb_env.env import ResearchCodeEnv
 from rcb_env.errors import UsageError
+from rcb_env.feedback import FEEDBACK_LEVELS, Feedback
 from rcb_env.wrappers import (
     ChatMessages,
     DiscreteChoice,
@@ -137,6 +140,35 @@ def test_calls_of_one_message_are_done_in_order_and_each_is_answered() -> None:
     assert "not done" in answers[4]["content"]
     assert messages in env.observation_space
     json.dumps(messages)
+
+
+@pytest.mark.parametrize("feedback", FEEDBACK_LEVELS)
+def test_the_tools_are_valid_schemas_of_what_the_environment_takes(feedback: Feedback) -> None:
+    # Not by `import`: it comes with mcp, and has no types.
+    validator: Any = importlib.import_module("jsonschema").Draft202012Validator
+    env = ChatMessages(base(feedback=feedback))
+    env.reset()
+    functions = {}
+    for tool in json.loads(json.dumps(env.tools)):
+        assert tool.keys() == {"type", "function"}
+        assert tool["type"] == "function"
+        assert tool["function"].keys() == {"name", "description", "parameters"}
+        assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", tool["function"]["name"])
+        assert tool["function"]["description"]
+        validator.check_schema(tool["function"]["parameters"])
+        assert tool["function"]["parameters"]["type"] == "object"
+        functions[tool["function"]["name"]] = validator(tool["function"]["parameters"])
+    assert len(functions) == len(env.tools)
+    told = env.step({"tool_calls": [{"function": {"name": "?", "arguments": "{}"}}]})[0][-1]
+    named = re.search("there is no tool '\\?'; the tools are (.*)", told["content"])
+    assert named is not None
+    assert named[1].split(", ") == list(functions)
+    space = ActionSpace(0)
+    for call in [space.sample() for _ in range(100)]:
+        assert functions[call["tool"]].is_valid(call["arguments"])
+        for odd in ({**call["arguments"], "odd": 1}, dict.fromkeys(call["arguments"], 0.5), {}):
+            taken = isinstance(parse({"tool": call["tool"], "arguments": odd}), ToolCall)
+            assert functions[call["tool"]].is_valid(odd) == taken
 
 
 @pytest.mark.parametrize(
