@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -147,6 +150,47 @@ def test_a_kind_of_file_or_of_rows_that_is_not_known_is_refused(run: Path, tmp_p
     with pytest.raises(UsageError, match="Did you mean sft"):
         export([run], "stf", tmp_path / "rl.jsonl")  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_command_writes_the_same_rows_and_says_how_many(
+    run: Path, tmp_path: Path, form: Any
+) -> None:
+    made = export([run], form, tmp_path / "wanted.jsonl", reward=reward_spec("cases"))
+    said = rcb_export(run, form, "made.jsonl", "--reward", "cases", folder=tmp_path)
+    assert (said.returncode, said.stdout) == (0, f"{made.rows} rows in made.jsonl\n")
+    assert said.stderr.count("left out: ") == len(made.left_out)
+    assert (tmp_path / "made.jsonl").read_bytes() == (tmp_path / "wanted.jsonl").read_bytes()
+
+
+def test_the_command_refuses_in_one_line_what_it_cannot_write(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "pyarrow.py").write_text("raise ImportError('not installed')\n")
+    for form, out, says in (
+        ("rl", "rows.csv", "the name must end with .jsonl or .parquet"),
+        ("sft", "rows", "the name must end with .jsonl or .parquet"),
+        ("preference", "rows.parquet", "install rcb-env[parquet], or choose .jsonl"),
+    ):
+        said = rcb_export(run, form, out, folder=tmp_path)
+        assert (said.returncode, said.stdout) == (2, "")
+        assert says in said.stderr
+        assert len(said.stderr.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["pyarrow.py"]
+
+
+def rcb_export(
+    run: Path, form: str, out: str, *more: str, folder: Path
+) -> subprocess.CompletedProcess[str]:
+    """The command, with the modules of a folder before all others."""
+    command = [sys.executable, "-m", "rcb_env.cli", "export", str(run)]
+    return subprocess.run(
+        [*command, "--format", form, "--out", out, *more],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
 
 
 @pytest.mark.parametrize(
