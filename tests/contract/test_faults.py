@@ -89,10 +89,11 @@ class Alternating:
         yield ToolCall("submit", {})
 """,
 }
-# The command line, with a shorter wait for an engine that went away.
+# The command line, with a shorter wait for an engine that went away, and boxes that start in a moment.
 RCB = """
-from rcb_env.sandbox import docker
+from rcb_env.sandbox import docker, fleet
 docker._ENGINE_BACK_AFTER_S = 5.0
+fleet._IMAGE_PRELOAD = ("numpy", "rcb_env.runner.case_run")
 from rcb_env.cli import main
 main()
 """
@@ -103,6 +104,7 @@ class Machine:
 
     def __init__(self, root: Path, maker: str) -> None:
         self.maker, self.papers, self.out = maker, root / "papers", root / "run"
+        self.workers = 2
         self.scratch = root / "scratch"
         self.scratch.mkdir()
         for name, text in FILES.items():
@@ -111,6 +113,7 @@ class Machine:
         self._drivers: list[subprocess.Popen[str]] = []
         self._seen: set[tuple[int, str]] = set()
         self._mounts: set[str] = set()
+        self._volumes = self.volumes()
 
     def start(self, *more: str) -> subprocess.Popen[str]:
         """The run, or its next session."""
@@ -121,7 +124,8 @@ class Machine:
             "--dataset",
             str(self.papers),
         ]
-        arguments += ["--samples", str(SAMPLES), "--workers", "2", "--sandbox", self.maker]
+        arguments += ["--samples", str(SAMPLES), "--workers", str(self.workers)]
+        arguments += ["--sandbox", self.maker]
         arguments += ["--out", str(self.out), "--json", *more]
         driver = subprocess.Popen(
             [sys.executable, "-c", RCB, *arguments],
@@ -152,6 +156,13 @@ class Machine:
             found = client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True)
             return [c for c in found if c.labels[LABEL].split(" ")[2] in ours]
 
+    def volumes(self) -> set[str]:
+        """Those of the engine, whoever made them: one without a name is left by its container."""
+        if self.maker != "docker":
+            return set()
+        with contextlib.closing(docker.from_env()) as client:
+            return {str(volume.id) for volume in client.volumes.list()}
+
     def runners(self) -> list[int]:
         """The first process of every box, as the host numbers it."""
         if self.maker == "docker":
@@ -180,13 +191,14 @@ class Machine:
         return found
 
     def nothing_is_left(self) -> None:
-        """No process, container, mount or temporary folder."""
+        """No process, container, volume, mount or temporary folder."""
         deadline = time.monotonic() + 15
         while left := self._seen & {p for c in children_by_parent().values() for p in c}:
             assert time.monotonic() < deadline, left
             time.sleep(0.05)
         if self.maker == "docker":
             assert self.containers() == []
+            assert self.volumes() <= self._volumes
             mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
             mounted = {line.split()[4] for line in mounts.splitlines()}
             assert not self._mounts & mounted
@@ -273,6 +285,7 @@ def test_a_run_outlives_its_boxes(machine: Machine) -> None:
 
 def test_a_driver_that_is_stopped_or_killed_loses_and_doubles_nothing(machine: Machine) -> None:
     """Case C026, and C073 with every signal: Ctrl-C twice, SIGTERM, kill -9, each time with a resume."""
+    machine.workers = 3
     driver = machine.start()
     machine.wait_for(10, driver)
     os.killpg(driver.pid, signal.SIGINT)
