@@ -54,6 +54,7 @@ FORMAT = 1
 
 ARMS = "arms.json"
 """In a folder of runs that were made together: which ones, in which order."""
+_NAMED = 8  # runs in a message
 
 
 @dataclass(frozen=True)
@@ -385,11 +386,36 @@ def arms_of(folder: str | Path) -> dict[str, str]:
         raise StoreError(f"{path} is damaged: it is no record of arms") from error
 
 
+def runs_in(folder: str | Path) -> list[Path]:
+    """The run directories that a folder stands for.
+
+    The arms of `create_arms` in their order; else, if it is no run itself, the runs right below it in the
+    order in which they were made; else itself.
+
+    Raises:
+        StoreError: a record is damaged.
+    """
+    folder = Path(folder)
+    if arms := arms_of(folder):
+        return [folder / name for name in arms]
+    below = _runs_below(folder)
+    return sorted(below, key=lambda run: str(_read_record(run).get("created_at"))) or [folder]
+
+
+def _runs_below(folder: Path) -> list[Path]:
+    if (folder / "run.json").exists():
+        return []
+    return sorted(path.parent for path in folder.glob("*/run.json"))
+
+
 def _read_record(folder: Path) -> Mapping[str, Any]:
     path = folder / "run.json"
     try:
         record = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError) as error:
+        if below := _runs_below(folder):
+            names = ", ".join(map(str, below[:_NAMED])) + (", ..." if below[_NAMED:] else "")
+            raise StoreError(f"{folder} is no run but holds some: name one of {names}") from error
         raise StoreError(f"{folder} is not a run directory: it has no run.json") from error
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror}") from error

@@ -13,7 +13,7 @@ from rcb_env.cli import options
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="A B | ARMS")
+@click.argument("runs", nargs=-1, required=True, metavar="A B | FOLDER")
 @click.option("--brief", is_flag=True, help="No rates by effort and no list of challenges.")
 @options.as_json
 def compare(runs: Sequence[str], brief: bool, as_json: bool) -> None:
@@ -21,7 +21,7 @@ def compare(runs: Sequence[str], brief: bool, as_json: bool) -> None:
 
     Prints both rates, plain and scaled, the difference with its interval (paired, papers resampled), the exact McNemar
     p, the discordant challenges, and pass rates by test runs, actions, model calls, tokens and money. More than two
-    runs, or the folder of `rcb run --arms`, are compared pair by pair. With --json one object for each pair, one a line.
+    runs, or a folder that holds runs (as `rcb run --arms` makes it), are compared pair by pair. With --json one object for each pair, one a line.
     """
     from rcb_env.cli.results import console_for, expanded
     from rcb_env.errors import UsageError
@@ -29,10 +29,10 @@ def compare(runs: Sequence[str], brief: bool, as_json: bool) -> None:
     from rcb_env.store import RunStore
 
     folders = expanded(runs)
-    if len(folders) < 2:
-        raise UsageError(f"{runs[0]} is one run: with which other one is it to be compared?")
     names = _names(folders)
     stores = [RunStore.open(folder) for folder in folders]
+    if len(stores) < 2:
+        raise UsageError(f"{runs[0]} is one run: with which other one is it to be compared?")
     pairs = [
         comparison.compare_runs(stores[a], stores[b], names=(names[a], names[b]))
         for a, b in itertools.combinations(range(len(stores)), 2)

@@ -33,12 +33,16 @@ _FORMS = ("sft", "preference", "rl")
     " cases:shaping=0.5,step_cost=0.01",
 )
 def export(runs: Sequence[str], form: str, out: str, reward: str) -> None:
-    """Write runs as training data: OpenAI chat messages with tool calls and masks."""
+    """Write runs as training data: OpenAI chat messages with tool calls and masks.
+
+    A folder that holds runs stands for all of them.
+    """
+    from rcb_env.cli.results import expanded
     from rcb_env.report import training
     from rcb_env.rewards import reward_spec
 
     spec = reward_spec(reward)
-    made = training.export(runs, cast("training.Form", form), out, reward=spec)
+    made = training.export(expanded(runs), cast("training.Form", form), out, reward=spec)
     click.echo(f"{counted(made.rows, 'row')} in {out}")
     for reason, count in made.left_out.items():
         click.echo(f"left out: {counted(count, 'episode')} ({reason})", err=True)

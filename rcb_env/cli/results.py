@@ -28,7 +28,7 @@ _WIDTH_WITHOUT_TERMINAL = 140
 def report(runs: Sequence[str], brief: bool, as_csv: bool, as_json: bool) -> None:
     """Report on runs: pass rate, scaled pass rate, intervals, coverage, per paper.
 
-    With --json one object for each run, one a line, in the order given.
+    A folder that holds runs stands for all of them. With --json one object for each run, one a line, in the order given.
     """
     from rcb_env.errors import UsageError
     from rcb_env.report import export, summary
@@ -79,18 +79,14 @@ def console_for(*, to_stderr: bool) -> Console:
 
 
 def expanded(runs: Sequence[str]) -> list[Path]:
-    """The run directories meant: the folder of `rcb run --arms` stands for its arms, in order.
+    """The run directories meant: a folder of runs stands for them all, see `rcb_env.store.runs_in`.
 
     Raises:
         StoreError: such a folder is damaged.
     """
-    from rcb_env.store import arms_of
+    from rcb_env.store import runs_in
 
-    return [
-        folder
-        for run in runs
-        for folder in [Path(run, name) for name in arms_of(run)] or [Path(run)]
-    ]
+    return [folder for run in runs for folder in runs_in(run)]
 
 
 @click.command()

@@ -65,12 +65,34 @@ def test_arms_are_played_resumed_reported_and_compared(tmp_path: Path) -> None:
     table = _rcb("compare", "arms/noop", "arms/reference", folder=tmp_path)
     assert table.returncode == 0, table.stderr
     assert "only B: DyT/forward, minp/draw-by-inverse-cdf" in table.stdout
+    alone = _rcb("compare", "arms/noop", folder=tmp_path)
+    assert (alone.returncode, alone.stdout) == (2, "")
+    assert "with which other one" in alone.stderr
+
+
+def test_a_folder_that_holds_runs_stands_for_them_in_the_order_they_were_made(
+    tmp_path: Path,
+) -> None:
+    """The demo's last command named a file beside the runs, and failed."""
+    for name, agent in (("two", "noop"), ("one", "reference")):
+        done = _rcb("run", "--agent", agent, "--out", f"runs/{name}", *SELECTION, folder=tmp_path)
+        assert done.returncode == 0, done.stderr
+    (tmp_path / "runs" / "trajectory.md").write_text("As the demo leaves it.\n")
+    reports = _rcb("report", "runs", "--json", folder=tmp_path).stdout.splitlines()
+    assert [json.loads(line)["run"] for line in reports] == ["runs/two", "runs/one"]
+    pair = json.loads(_rcb("compare", "runs", "--json", folder=tmp_path).stdout)
+    assert (pair["a"], pair["b"]) == ("two", "one")
+    done = _rcb("export", "runs", "--format", "rl", "--out", "rl.jsonl", folder=tmp_path)
+    assert "4 rows" in done.stdout, done.stderr
+    which = _rcb("trajectory", "runs", "--longest", folder=tmp_path)
+    assert (which.returncode, which.stdout) == (2, "")
+    assert which.stderr == "rcb: runs is no run but holds some: name one of runs/one, runs/two\n"
 
 
 def test_what_cannot_be_compared_or_played_side_by_side_gives_one_line(tmp_path: Path) -> None:
     for arguments, word in (
         (["compare", "nowhere", "nowhere2"], "run.json"),
-        (["compare", "nowhere"], "with which other"),
+        (["compare", "nowhere"], "run.json"),
         (["run", "--arms", "noop,refrence"], "refrence"),
         (["run", "--arms", "noop,reference", "--agent", "noop"], "--arms"),
         (["run", "--arms", ","], "--arms"),
