@@ -27,4 +27,5 @@ def candidates(challenges: Iterable[str], wrong: int, seed: int = 0) -> dict[str
                     faulty.append(mutant.code)
             found[id] = [challenge.reference, *faulty]
             drawn.shuffle(found[id])
+            print(f"{id}: a right completion and {len(faulty)} that the tests refuse", flush=True)
     return found

@@ -12,12 +12,15 @@ import argparse
 import subprocess
 import sys
 
+from needs import require
+
 import rcb_env
-from rcb_env.adapters.openenv import ChallengeAction, ChallengeClient
 
 
 def play(url: str, challenge: str) -> float:
     """Write the reference, test it, submit it; returns what that has earned."""
+    from rcb_env.adapters.openenv import ChallengeAction, ChallengeClient
+
     code = rcb_env.load_dataset().challenge(challenge).reference
     earned = 0.0
     with ChallengeClient(base_url=url).sync() as env:
@@ -40,6 +43,7 @@ def main() -> None:
     parser.add_argument("--challenge", default="DyT/forward")
     parser.add_argument("--url", help="of a server that runs already")
     chosen = parser.parse_args()
+    require("openenv", "openenv.core")
     if chosen.url:
         print(f"reward {play(chosen.url, chosen.challenge)}")
         return

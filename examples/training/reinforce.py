@@ -5,7 +5,8 @@
 
 The smallest problem with everything in it: a softmax over K completions for each challenge, eight
 environments side by side, the environment's own reward, one line of gradient, and a baseline. Only
-numpy is needed to learn; the rewards are verdicts on code that ran in boxes.
+numpy is needed to learn, matplotlib to draw the curve; the rewards are verdicts on code that ran in
+boxes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import gymnasium
 import numpy as np
 from candidates import candidates
 from curves import draw
+from needs import lacking
 
 import rcb_env
 
@@ -78,6 +80,12 @@ def learn(
             logits[at] += rate * (earned - baseline[at]) * score
             baseline[at] += 0.1 * (earned - baseline[at])
         rewards.append(float(reward.mean()))
+        if len(rewards) % 10 == 0:
+            print(
+                f"update {len(rewards)} of {updates}: pass rate {np.mean(rewards[-10:]):.2f}"
+                " in the last ten",
+                flush=True,
+            )
     envs.close()
     return rewards
 
@@ -92,6 +100,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("runs/reinforce.svg"))
     chosen = parser.parse_args()
+    no_curve = lacking("examples", "matplotlib")
+    if no_curve:
+        print(f"the curve will not be drawn: {no_curve}")
+    print("trying the completions ...", flush=True)
     rewards = learn(
         candidates(CHALLENGES, chosen.wrong, chosen.seed),
         updates=chosen.updates,
@@ -99,12 +111,14 @@ def main() -> None:
         rate=chosen.rate,
         seed=chosen.seed,
     )
-    draw(rewards, chosen.out, title="REINFORCE", chance=1 / (1 + chosen.wrong))
     third = max(1, len(rewards) // 3)
     print(
         f"pass rate: {np.mean(rewards[:third]):.2f} in the first third,"
-        f" {np.mean(rewards[-third:]):.2f} in the last; the curve is in {chosen.out}"
+        f" {np.mean(rewards[-third:]):.2f} in the last"
     )
+    if not no_curve:
+        draw(rewards, chosen.out, title="REINFORCE", chance=1 / (1 + chosen.wrong))
+        print(f"the curve is in {chosen.out}")
 
 
 if __name__ == "__main__":

@@ -16,20 +16,18 @@ import inspect
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-
-import datasets
-import tokenizers
-import torch
-import transformers
-import trl
 from candidates import candidates
 from curves import draw
-from trl.chat_template_utils import qwen2_5_chat_template
+from needs import require
 
 from rcb_env.adapters.trl import environment_factory, rows
+
+if TYPE_CHECKING:
+    import transformers
+
+os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 CHALLENGES = (
     "DyT/gradient-of-alpha",
@@ -81,6 +79,10 @@ def methods() -> list[Any]:
 
 def tokenizer_of(texts: list[str]) -> transformers.PreTrainedTokenizerFast:
     """A tokenizer to which these texts are short."""
+    import tokenizers
+    import transformers
+    from trl.chat_template_utils import qwen2_5_chat_template
+
     made = tokenizers.Tokenizer(tokenizers.models.BPE())
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(
         add_prefix_space=False, use_regex=False
@@ -104,6 +106,11 @@ def tokenizer_of(texts: list[str]) -> transformers.PreTrainedTokenizerFast:
 
 def taught(steps: int, wrong: int) -> tuple[Any, Any]:
     """A model that calls the tools, and knows no better than chance with which code."""
+    import tokenizers
+    import torch
+    import transformers
+    from trl.chat_template_utils import qwen2_5_chat_template
+
     talks = conversations(wrong)
     bare = transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizers.Tokenizer(tokenizers.models.BPE())
@@ -158,6 +165,12 @@ def main() -> None:
     parser.add_argument("--generations", type=int, default=8, help="rollouts in a group")
     parser.add_argument("--out", type=Path, default=Path("runs/trl-grpo.svg"))
     chosen = parser.parse_args()
+    require("trl,examples", "matplotlib", "datasets", "torch", "transformers", "trl")
+    import datasets
+    import torch
+    import transformers
+    import trl
+
     torch.set_num_threads(1)  # the model is too small to share out
     transformers.set_seed(0)
     model, tokenizer = taught(chosen.teach, chosen.wrong)
@@ -188,12 +201,13 @@ def main() -> None:
         )
         trainer.train()
     rewards = [float(entry["reward"]) for entry in trainer.state.log_history if "reward" in entry]
-    draw(rewards, chosen.out, title="GRPO with TRL", chance=1 / (1 + chosen.wrong))
     third = max(1, len(rewards) // 3)
     print(
         f"pass rate: {sum(rewards[:third]) / third:.2f} in the first third,"
-        f" {sum(rewards[-third:]) / third:.2f} in the last; the curve is in {chosen.out}"
+        f" {sum(rewards[-third:]) / third:.2f} in the last"
     )
+    draw(rewards, chosen.out, title="GRPO with TRL", chance=1 / (1 + chosen.wrong))
+    print(f"the curve is in {chosen.out}")
 
 
 if __name__ == "__main__":

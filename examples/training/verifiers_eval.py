@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-import verifiers.v1 as vf
+from needs import require
 from scripted import scripted_model
 
 
@@ -31,6 +31,8 @@ def model_at(url: str | None) -> Iterator[str]:
 
 async def evaluate(model: str, url: str, taskset: dict[str, Any]) -> list[Any]:
     """One episode of every task."""
+    import verifiers.v1 as vf
+
     env = vf.load_environment(
         vf.resolve_env_config({"taskset": {"id": "rcb-verifiers", **taskset}})
     )
@@ -47,6 +49,7 @@ def main() -> None:
     parser.add_argument("--base-url", help="of an OpenAI-compatible server")
     parser.add_argument("--papers", nargs="*", default=["DyT"])
     chosen = parser.parse_args()
+    require("verifiers", "verifiers.v1")
     with model_at(chosen.base_url) as url:
         episodes = asyncio.run(evaluate(chosen.model, url, {"papers": chosen.papers}))
     rewards = []
