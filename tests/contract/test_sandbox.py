@@ -524,11 +524,11 @@ NATIVE = {
     "tests/cases.py": "from rcb_env.cases import case\n",
     "tests/checks.py": "from rcb_env.cases import check\n",
 }
+PUBLIC_INDEX = "- {id: hidden, title: Hidden, annotated_file_paths: src/hidden.py}\n"
 PUBLIC = {
-    "papers.yaml": "- {id: hidden, title: Hidden, annotated_file_paths: src/hidden.py}\n",
-    "hidden/paper2code_paper.md": "Multiply.\n",
-    "hidden/src/hidden.py": HIDDEN,
-    "hidden/paper2code_test.py": "import unittest\n",
+    "paper2code_paper.md": "Multiply.\n",
+    "src/hidden.py": HIDDEN,
+    "paper2code_test.py": "import unittest\n",
 }
 
 
@@ -558,17 +558,18 @@ def holders(box: Box, files: dict[str, bytes], since: float) -> list[str]:
 def test_no_file_in_a_box_holds_the_masked_lines(box: Box, tmp_path: Path) -> None:
     """Case C047: the papers' folders are checkouts with packs and bytecode; of them a box gets the visible tree alone.
 
-    The tests of a public folder are counted in: they go into the box where it is graded.
+    All other files of a public folder are counted in: they go into the box where it is graded.
     """
     since = time.time() - 1.0  # the clock of files may be behind
-    files: dict[str, bytes] = {}
-    for name, layout in (("native", NATIVE), ("public", PUBLIC)):
-        checkout(tmp_path / name / "hidden", layout)
-        challenge = load_dataset(tmp_path / name / "hidden").challenges[0]
-        tests = challenge.paper.tests if name == "public" else {}
-        sent = {**challenge.workspace(), **tests}
-        assert "src/hidden.py" in sent
-        files |= {f"{name}/{path}": data for path, data in sent.items()}
+    checkout(tmp_path / "native" / "hidden", NATIVE)
+    checkout(tmp_path / "public" / "hidden", PUBLIC)
+    (tmp_path / "public" / "papers.yaml").write_text(PUBLIC_INDEX)
+    native = load_dataset(tmp_path / "native" / "hidden").challenges[0]
+    public = load_dataset(tmp_path / "public").challenges[0]
+    sent = {"native": native.workspace(), "public": {**public.workspace(), **public.paper.tests}}
+    assert sent["native"].keys() >= {"src/hidden.py"}
+    assert sent["public"].keys() >= {"src/hidden.py", "paper2code_test.py"}
+    files = {f"{name}/{path}": data for name in sent for path, data in sent[name].items()}
     assert holders(box, files, since) == []
 
 
