@@ -15,6 +15,8 @@ from rcb_env.cli.images import images as command
 from rcb_env.sandbox import docker_images, images
 from rcb_env.sandbox.docker import engine
 
+pytestmark = pytest.mark.usefixtures("docker_only")
+
 
 def rcb_images(*words: str) -> list[str]:
     """What is printed, without what is told on the way."""
@@ -28,7 +30,7 @@ def listed() -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def repository(docker_only: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Where images are kept, with one to build: "tiny", on top of what the boxes of other tests are made of."""
     base = docker_images.tag("cpu")
     name = f"rcb-env-test-{time.time_ns()}"

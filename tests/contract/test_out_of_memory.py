@@ -26,7 +26,6 @@ def test_code_that_ends_its_container_for_memory_twice_is_out_of_memory(
         verdict = grader.grade(challenge, large, final=True)
         assert (verdict.status, verdict.error_class) == ("out_of_memory", None)
         assert verdict.message == "the tests used more memory than they may"
-        assert (
-            start.call_count == 3
-        )  # twice for the code, and once to see that a box works without it
+        # Twice for the code, and once to see that a box works without it.
+        assert start.call_count == 3
         assert grader.grade(challenge, challenge.reference, final=True).passed
