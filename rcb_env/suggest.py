@@ -23,6 +23,7 @@ from typing import Literal
 from rcb_env.errors import UsageError
 from rcb_env.imports import reachable
 from rcb_env.markers import Region, count_code_lines, find_regions, strip_tags
+from rcb_env.metadata import read_yaml
 from rcb_env.mutation import mutants
 
 Kind = Literal["function", "loop", "conditional", "with"]
@@ -94,6 +95,21 @@ def paper_folder(file: Path) -> Path:
     """The folder of the paper that a file belongs to: the nearest one above it with a paper.yaml, else the file's own."""
     resolved = file.resolve()
     return next((up for up in resolved.parents if (up / "paper.yaml").is_file()), resolved.parent)
+
+
+def to_annotate(file: Path) -> str:
+    """A file's path as its paper.yaml has yet to list it under annotated; "" where nothing is left to do.
+
+    Raises:
+        PaperError: the paper.yaml is no YAML.
+    """
+    root = paper_folder(file)
+    if not (root / "paper.yaml").is_file():
+        return ""
+    value = read_yaml(root / "paper.yaml").value
+    listed = value.get("annotated") if isinstance(value, dict) else None
+    path = file.resolve().relative_to(root).as_posix()
+    return "" if isinstance(listed, list) and path in listed else path
 
 
 def context(file: Path) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """What can be said of a paper without running code.
 
-Points: every region is short; nothing the agent sees holds a region's code; every reason for a
-surviving mutant names a mutant there is; nothing is left of what `rcb new` wrote.
+Points: every region is short, and its file annotated; nothing the agent sees holds a region's code;
+every reason for a surviving mutant names a mutant there is; nothing is left of what `rcb new` wrote.
 Guarantees: every finding has a file and a line; nothing is written.
 Not covered: what takes runs (run.py); tags and metadata (loading a paper refuses broken ones).
 """
@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 
 from rcb_env.certify.problem import Problem, problem_of
 from rcb_env.certify.reasons import Reasons
+from rcb_env.errors import PaperError, counted
+from rcb_env.markers import find_regions
 from rcb_env.papers import Challenge, Paper
 
 MAX_REGION_LINES = 60
@@ -21,7 +23,7 @@ STILL_TO_WRITE = "TODO(rcb new)"  # what `rcb new` marks lines with that somebod
 
 def static_problems(paper: Paper) -> tuple[Problem, ...]:
     """What can be said without running code."""
-    problems = list(unwritten(paper))
+    problems = [*unwritten(paper), *unlisted(paper)]
     for challenge in paper.challenges:
         if challenge.lines > MAX_REGION_LINES:
             problems.append(
@@ -42,11 +44,31 @@ def unwritten(paper: Paper) -> Iterator[Problem]:
     if paper.layout == "native":
         files |= {name: (paper.root / name).read_bytes() for name in ("paper.yaml", "paper.md")}
     for path, data in sorted(files.items()):
-        for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), start=1):
+        lines = data.decode("utf-8", "replace").split("\n")
+        for number, (line, after) in enumerate(zip(lines, [*lines[1:], ""], strict=True), start=1):
             _, found, what = line.partition(f"{STILL_TO_WRITE}: ")
             if found:
                 what = what.strip(" \"]'")
+                if path.endswith(".md") and after.strip():  # a paragraph of several lines
+                    what += " ..."
                 yield Problem(str(paper.root / path), number, f"still to be written: {what}")
+
+
+def unlisted(paper: Paper) -> Iterator[Problem]:
+    """Files with regions that paper.yaml does not list as annotated: nobody is asked for these."""
+    for path, data in sorted(paper.files.items()) if paper.layout == "native" else ():
+        if path in paper.annotated or not path.endswith(".py"):
+            continue
+        shown = str(paper.root / path)
+        try:
+            regions = find_regions(data.decode("utf-8", "surrogateescape"), path=shown)
+        except PaperError as error:
+            yield Problem.of(error)
+            continue
+        if regions:
+            has = f"has {counted(len(regions), 'region')} that nobody is asked for"
+            line = regions[0].start + 1
+            yield Problem(shown, line, f"{has}: add {path} to annotated in paper.yaml")
 
 
 def leaks(challenge: Challenge) -> tuple[Problem, ...]:

@@ -12,20 +12,25 @@ import click
 @click.option(
     "--dataset",
     type=click.Path(path_type=Path),
-    default=Path("papers"),
+    default=Path("drafts"),
     show_default=True,
     metavar="FOLDER",
-    help="The data set it belongs to; made if there is none.",
+    help="The data set it is added to; made if there is none.",
 )
 def new(paper: str, dataset: Path) -> None:
     """Make a folder for a new PAPER, its id, and add it to the data set's papers.yaml.
 
     The folder holds every file a paper needs and an example that passes its tests. `rcb check` lists what remains to be
-    written; `rcb suggest` proposes regions of the paper's code.
+    written; `rcb suggest` proposes regions of the paper's code. Whatever plays a data set plays all its papers, so an
+    unfinished one belongs into a data set of its own.
     """
+    from rcb_env import bundled
     from rcb_env.scaffold import create
 
     for path in create(paper, dataset):
         click.echo(f"wrote {path}")
     click.echo(f"\nWhat remains to be written: rcb check --dataset {dataset} {paper}")
     click.echo(f"Regions for its code:        rcb suggest {dataset / paper / 'src' / 'example.py'}")
+    default = dataset.resolve() == bundled.folder("papers").resolve()
+    chosen = "without --dataset" if default else f"with --dataset {dataset}"
+    click.echo(f"Finished or not, it is listed and played: rcb list, rcb run {chosen}")

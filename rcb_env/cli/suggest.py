@@ -34,13 +34,15 @@ def suggest(file: Path, numbers: tuple[str, ...], as_json: bool) -> None:
     proposal around it. Write the hint and the choice yourself; a proposal is where to start.
     """
     from rcb_env.errors import UsageError
-    from rcb_env.suggest import context, paper_folder, proposals, tagged
+    from rcb_env.suggest import context, paper_folder, proposals, tagged, to_annotate
 
     text = file.read_bytes().decode("utf-8", "surrogateescape")
     found = proposals(text, path=str(file))
     needed = context(file)
     written = []
+    left = ""
     if numbers:
+        left = to_annotate(file)
         valid = {str(number): one for number, one in enumerate(found, start=1)}
         if wrong := [number for number in numbers if number not in valid]:
             raise UsageError(
@@ -53,11 +55,14 @@ def suggest(file: Path, numbers: tuple[str, ...], as_json: bool) -> None:
         told = [{"number": n, **dataclasses.asdict(one)} for n, one in enumerate(found, start=1)]
         applied = [one.name for one in written]
         answer = {"file": str(file), "paper": str(paper_folder(file)), "proposals": told}
-        click.echo(json.dumps({**answer, "context": needed, "applied": applied}))
+        more = {"context": needed, "applied": applied, "to_annotate": left}
+        click.echo(json.dumps({**answer, **more}))
         return
     if written:
         for one in written:
             click.echo(f"tagged {file}:{one.start}: {one.name}")
+        if left:
+            click.echo(f"add {left} to annotated in {paper_folder(file) / 'paper.yaml'}")
     else:
         _print_table(found)
     click.echo(f"\ncontext: [{', '.join(needed)}]")

@@ -264,6 +264,8 @@ def test_a_new_paper_lacks_nothing_but_words(tmp_path: Path, grader: Grader) -> 
     found = certify(mine, grader, depth="full")
     assert found.killed == found.mutants >= 20
     assert all(": still to be written: " in str(problem) for problem in found.problems)
+    method = next(one for one in found.problems if "the equations" in one.message)
+    assert method.message.endswith(" with decay ..."), "the sentence goes on"
     assert {Path(problem.path).name for problem in found.problems} == {
         "paper.yaml",
         "paper.md",

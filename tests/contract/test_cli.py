@@ -175,6 +175,19 @@ def test_a_folder_that_cannot_be_written_gives_one_line(tiny: Path, tmp_path: Pa
     _one_line(done, "file/run")
 
 
+def test_an_agents_own_error_is_called_that(tiny: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "class Guess:\n    def play(self, task):\n        yield 1, 2\n"
+    )
+    done = _rcb("run", "--agent", "mine:Guess", "--dataset", str(tiny), folder=tmp_path)
+    assert done.returncode == 1
+    said = "the agent's own error: Guess.play yielded a tuple; yield rcb_env.ToolCall"
+    assert said in done.stdout
+    assert f"tiny/double-it sample 0: {said}" in done.stderr
+    assert "infrastructure" not in done.stdout
+    assert "trying again" not in done.stderr
+
+
 # --- what scripts read -------------------------------------------------------------------------
 
 
@@ -278,8 +291,12 @@ def test_check_answers_with_its_exit_code(tiny: Path, tmp_path: Path) -> None:
 
 
 def test_a_new_paper_is_started_and_regions_are_proposed_and_tagged(tmp_path: Path) -> None:
-    assert _rcb("new", "mine", folder=tmp_path).returncode == 0
-    source = tmp_path / "papers/mine/src/more.py"
+    """In a data set of its own: an unfinished paper is in nobody's default list."""
+    made = _rcb("new", "mine", folder=tmp_path)
+    assert made.returncode == 0
+    assert "rcb run with --dataset drafts" in made.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["drafts"]
+    source = tmp_path / "drafts/mine/src/more.py"
     source.write_text("import example\n\n\ndef half(x):\n    y = x * 0.5\n    return y + 0.25\n")
     found = _last_object(_rcb("suggest", str(source), "--json", folder=tmp_path))
     (first,) = found["proposals"]
@@ -287,10 +304,12 @@ def test_a_new_paper_is_started_and_regions_are_proposed_and_tagged(tmp_path: Pa
     assert found["context"] == ["src/example.py"]
     wrong = _rcb("suggest", str(source), "--apply", "2", folder=tmp_path)
     _one_line(wrong, "no proposal 2", "rcb suggest")
-    assert _rcb("suggest", str(source), "--apply", "1", folder=tmp_path).returncode == 0
-    index = tmp_path / "papers/mine/paper.yaml"
+    tagged = _rcb("suggest", str(source), "--apply", "1", folder=tmp_path)
+    assert tagged.returncode == 0
+    assert "add src/more.py to annotated in " in tagged.stdout
+    index = tmp_path / "drafts/mine/paper.yaml"
     index.write_text(index.read_text().replace("example.py]", "example.py, src/more.py]"))
-    rows = _rcb("list", "challenges", "--dataset", "papers", "--json", folder=tmp_path).stdout
+    rows = _rcb("list", "challenges", "--dataset", "drafts", "--json", folder=tmp_path).stdout
     assert [json.loads(row)["id"] for row in rows.splitlines()][-1] == "mine/half"
 
 

@@ -119,6 +119,18 @@ def test_a_region_that_is_too_long_is_named(tmp_path: Path) -> None:
     assert message.startswith("src/small.py:1: small/long has 61 lines of code; at most 60")
 
 
+def test_regions_in_a_file_that_is_not_listed_are_no_challenges_and_said_to_be_none(
+    tmp_path: Path,
+) -> None:
+    other = ONE_LINE.replace("x * 2", "x * 3").replace("double", "treble")
+    (message,) = messages(paper(tmp_path, TWO_LINES, other="\n" + other))
+    assert message == (
+        "src/other.py:3: has 1 region that nobody is asked for: add src/other.py to annotated in paper.yaml"
+    )
+    (message,) = messages(paper(tmp_path, TWO_LINES, other=other.rpartition("    #")[0]))
+    assert message.startswith('src/other.py:2: the region "treble" is never closed')
+
+
 def test_reasons_name_mutants_by_hash_or_by_description(tmp_path: Path) -> None:
     first, second = mutants("    return x * 2\n")[:2]
     survivors = (
