@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import json
 import time
 import traceback
 from collections.abc import Callable, Generator, Mapping
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 from rcb_env.actions import ToolCall
 from rcb_env.agent import Agent, BudgetSpent, NoAnswer, Spent, Task, Turn, Usage, agent_label
 from rcb_env.errors import (
+    AgentError,
     ModelError,
     ModelRefusedRequest,
     SandboxError,
@@ -310,10 +312,9 @@ class _Game:
         """The agent's next tool call, or how it ended."""
         try:
             if turn is None:
-                moves.append(self.agent.play(self.task))
-                call: object = next(moves[0])
-            else:
-                call = moves[0].send(turn)
+                moves.append(_started(self.agent, self.task))
+                return _wire_form(self.agent, next(moves[0]))
+            return _wire_form(self.agent, moves[0].send(turn))
         except StopIteration:
             return _End("stopped")
         except NoAnswer as error:
@@ -326,9 +327,8 @@ class _Game:
             return _End("model_error", _one_line(str(error)), infra=True)
         except Exception as error:  # noqa: BLE001 - whatever an agent does wrong is data
             self.recorder.record("agent_error", {"traceback": traceback.format_exc()})
-            return _End("agent_error", _blame(error), infra=True)
-        # Anything else goes on as it is: the environment tells the agent what is wrong with it.
-        return call.to_dict() if isinstance(call, ToolCall) else call
+            told = _one_line(str(error)) if isinstance(error, AgentError) else _blame(error)
+            return _End("agent_error", told, infra=True)
 
     def _step(self, action: object) -> tuple[Turn, _End | None]:
         began = time.monotonic()
@@ -452,6 +452,41 @@ def play_episode(
         },
     )
     return episode
+
+
+def _started(agent: Agent, task: Task) -> Generator[ToolCall, Turn, None]:
+    moves: object = agent.play(task)
+    if not isinstance(moves, Generator):
+        raise AgentError(
+            f"{type(agent).__qualname__}.play returned {_a(moves)}; make it a generator: it must"
+            " yield rcb_env.ToolCall(name, arguments)"
+        )
+    return moves
+
+
+def _wire_form(agent: Agent, call: object) -> Mapping[str, Any]:
+    """What an agent yielded, as the environment takes it, which tells the agent of wrong tools and arguments.
+
+    Raises:
+        AgentError: it is no tool call at all, or none that can be put on record.
+    """
+    who = f"{type(agent).__qualname__}.play yielded"
+    if isinstance(call, ToolCall) and not isinstance(call.arguments, Mapping):
+        raise AgentError(f"{who} a ToolCall whose arguments are {_a(call.arguments)}, not a dict")
+    wire = call.to_dict() if isinstance(call, ToolCall) else call
+    if not isinstance(wire, dict):
+        raise AgentError(f"{who} {_a(call)}; yield rcb_env.ToolCall(name, arguments)")
+    try:
+        json.dumps(wire)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise AgentError(f"{who} a ToolCall that cannot be written as JSON: {error}") from None
+    return wire
+
+
+def _a(value: object) -> str:
+    """The kind of a value, for messages."""
+    kind = type(value).__name__
+    return "None" if value is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def _one_line(text: str) -> str:

@@ -45,7 +45,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, ClassVar
 
-from rcb_env import BudgetSpent, NoAnswer, Task, ToolCall, Turn, Usage, UsageError
+from rcb_env import AgentError, BudgetSpent, NoAnswer, Task, ToolCall, Turn, Usage, UsageError
 
 _PROMPT = """\
 One part of `{file}` is missing{hint}: two comment lines that begin with "# TODO: Implement block"
@@ -102,8 +102,9 @@ class Command:
             if ended.code in _NOT_STARTED:
                 raise UsageError(f"the command cannot be run: {ended.last_line or self.line}")
             if ended.code:
-                raise RuntimeError(
-                    f"the command ended with code {ended.code} and changed nothing: {ended.last_line}"
+                said = f"its last line: {ended.last_line}" if ended.last_line else "no output"
+                raise AgentError(
+                    f"the command ended with code {ended.code} and changed nothing; {said}"
                 )
         if changed:
             turn = yield ToolCall("write_region", {"code": code})

@@ -212,8 +212,11 @@ def show_progress(title: str, opening: str) -> Iterator[Callable[[RunProgress], 
             if last is None and progress.resumed:
                 shown.note(f"{progress.resumed} of {progress.planned} episodes are there already")
             if last is not None and last.status == "infra_error":
-                again = "; trying again" if progress.retrying else ""
-                shown.note(f"{last.challenge} sample {last.sample}: {last.error}{again}")
+                whose, again = "", "trying again"
+                if last.end_reason == "agent_error":
+                    whose, again = "the agent's own error: ", "it gets one more attempt"
+                again = f"; {again}" if progress.retrying else ""
+                shown.note(f"{last.challenge} sample {last.sample}: {whose}{last.error}{again}")
             shown.update(states, progress.finished, progress.planned)
 
         yield tell

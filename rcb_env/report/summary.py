@@ -94,6 +94,8 @@ class RunSummary:
     """Episodes that took more than one attempt, killed ones included."""
     infra_causes: tuple[str, ...]
     """Distinct causes of the infrastructure failures that still count, at most ten."""
+    agent_errors: tuple[str, ...]
+    """Distinct errors of the agent itself among what still counts as such a failure, at most ten."""
     problems: tuple[str, ...]
     """Damage found in the directory, one line each."""
 
@@ -132,6 +134,7 @@ class RunSummary:
             "repeated": self.repeated.to_dict(),
             "retried_episodes": self.retried_episodes,
             "infra_causes": list(self.infra_causes),
+            "agent_errors": list(self.agent_errors),
             "problems": list(self.problems),
             "config": self.record.get("config", {}),
         }
@@ -158,10 +161,12 @@ def summarize(store: RunStore, *, seed: int = 0) -> RunSummary:
         counting[key] = _essence(line["episode"])
     totals = Totals()
     causes: dict[str, None] = {}
+    agent_errors: dict[str, None] = {}
     for episode in counting.values():
         totals.add(episode)
-        if episode["status"] == INFRA and len(causes) < _CAUSES:
-            causes[episode["cause"]] = None
+        if episode["status"] == INFRA:
+            its_own = episode["end_reason"] == "agent_error"
+            (agent_errors if its_own else causes)[episode["cause"]] = None
     statuses = {(e["challenge"], e["sample"]): e["status"] for e in counting.values()}
     config = store.record.get("config", {})
     model = config.get("model") or ""
@@ -178,7 +183,8 @@ def summarize(store: RunStore, *, seed: int = 0) -> RunSummary:
         totals=totals,
         repeated=repeated,
         retried_episodes=sum(count > 1 for count in attempts.values()),
-        infra_causes=tuple(causes),
+        infra_causes=tuple(causes)[:_CAUSES],
+        agent_errors=tuple(agent_errors)[:_CAUSES],
         problems=tuple(store.problems),
     )
 

@@ -104,6 +104,7 @@ def notes(summary: RunSummary) -> list[str]:
             "Resume the run to settle them."
         )
     lines += [f"infrastructure: {cause}" for cause in summary.infra_causes]
+    lines += [f"the agent's own error: {cause}" for cause in summary.agent_errors]
     if len(score.samples) > 1:
         shown = ", ".join(f"{n} samples: {count}" for n, count in score.samples.items())
         lines.append(f"challenges have unequal numbers of samples ({shown})")

@@ -262,7 +262,7 @@ def test_after_submit_nothing_is_done(play: Play) -> None:
 
 @pytest.mark.parametrize(
     "action",
-    [ToolCall("bash", {"x": 1}), ToolCall(""), {"tool": 1}, None, "text", ToolCall("undo")],
+    [ToolCall("bash", {"x": 1}), ToolCall(""), {"tool": 1}, ToolCall("undo")],
 )
 def test_a_wrong_action_is_answered_and_costs_a_step(play: Play, action: object) -> None:
     """Case C057: a made-up tool crashed the run, or was answered with nothing to learn from."""
@@ -312,12 +312,33 @@ def test_a_fault_of_the_agent_is_infrastructure_with_its_cause(play: Play) -> No
     assert "Traceback" in records.of("agent_error")[0]["traceback"]
 
 
-def test_an_agent_that_is_no_generator_is_told(play: Play) -> None:
+@pytest.mark.parametrize(
+    ("move", "says"),
+    [
+        (("submit", {}), "yielded a tuple; yield rcb_env.ToolCall(name, arguments)"),
+        (None, "yielded None; yield rcb_env.ToolCall(name, arguments)"),
+        ("submit", "yielded a str; yield rcb_env.ToolCall(name, arguments)"),
+        (ToolCall("undo", "x"), "yielded a ToolCall whose arguments are a str, not a dict"),  # type: ignore[arg-type]
+        (write(b"x"), "yielded a ToolCall that cannot be written as JSON: "),  # type: ignore[arg-type]
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_what_is_no_tool_call_is_a_fault_of_the_agent(play: Play, move: object, says: str) -> None:
+    """It was scored as an attempt that changed nothing, or ended the run with a traceback."""
+    episode, _ = play(Scripted((write(RIGHT), move)))
+    assert (episode.status, episode.end_reason) == ("infra_error", "agent_error")
+    assert episode.error.startswith(f"Scripted.play {says}")
+
+
+@pytest.mark.parametrize(("answer", "kind"), [(None, "None"), ([], "a list")])
+def test_an_agent_that_is_no_generator_is_told(play: Play, answer: object, kind: str) -> None:
     class Wrong:
         def play(self, task: Task) -> Any:
-            return [task]
+            return answer if task else None
 
-    assert play(Wrong())[0].end_reason == "agent_error"
+    episode, _ = play(Wrong())
+    assert episode.end_reason == "agent_error"
+    assert f"Wrong.play returned {kind}; make it a generator" in episode.error
 
 
 def test_a_fault_while_an_agent_is_closed_costs_nothing(play: Play) -> None:

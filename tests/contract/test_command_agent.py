@@ -291,7 +291,9 @@ def _gone(pid: int) -> bool:
 def test_a_program_that_fails_is_no_wrong_answer(play: Player) -> None:
     episode, _ = play("raise SystemExit('no key is set')")
     assert (episode.status, episode.end_reason) == ("infra_error", "agent_error")
-    assert "no key is set" in episode.error
+    assert episode.error.endswith("code 1 and changed nothing; its last line: no key is set")
+    episode, _ = play(line="exit 3")
+    assert episode.error == "the command ended with code 3 and changed nothing; no output"
     episode, _ = play("raise SystemExit(3)", solve=True)
     assert episode.status == "passed"  # it failed after its work was done
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rcb_env.errors import StoreError
 from rcb_env.report.export import COLUMNS, to_csv, to_json
 from rcb_env.report.summary import summarize
-from rcb_env.report.tables import print_report
+from rcb_env.report.tables import notes, print_report
 from rcb_env.report.trajectory import read_trajectory, render
 from rcb_env.scoring import STATES
 from rcb_env.store import EpisodeKey, RunStore
@@ -68,6 +68,14 @@ def test_the_summary_counts_the_last_line_of_each_episode(store: RunStore) -> No
     }
     assert summary.infra_causes == ("engine gone",)
     assert summary.score.coverage == 50.0
+
+
+def test_an_error_of_the_agent_is_not_called_infrastructure(store: RunStore) -> None:
+    finish(store, "B/four", "infra_error", error="ValueError: x", end_reason="agent_error")
+    summary = summarize(store)
+    assert (summary.infra_causes, summary.agent_errors) == (("engine gone",), ("ValueError: x",))
+    told = [line for line in notes(summary) if line.endswith((": engine gone", ": x"))]
+    assert told == ["infrastructure: engine gone", "the agent's own error: ValueError: x"]
 
 
 def test_work_done_twice_stands_beside_the_totals(store: RunStore) -> None:
