@@ -57,7 +57,7 @@ def test_an_image_is_built_once_and_listed_with_its_digest(
         {"tag": tag, "digest": built.id, "size_bytes": built.attrs["Size"], "wanted": True}
     ]
     (line,) = rcb_images("list")
-    assert line.startswith(f"{tag}  {built.id[:19]}")
+    assert line.startswith(f"{tag}  {str(built.id)[:19]}")
 
     monkeypatch.setattr(docker_images, "_collect", None)  # a second build collects nothing
     started = time.monotonic()
