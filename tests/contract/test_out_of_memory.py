@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from unittest.mock import Mock
+from typing import Any
 
 import pytest
 
 from rcb_env.grading import Grader
 from rcb_env.papers import Dataset
-from rcb_env.sandbox.box import MIB
+from rcb_env.sandbox.box import MIB, BoxSettings
 
 
 def test_code_that_ends_its_container_for_memory_twice_is_out_of_memory(
@@ -20,12 +20,17 @@ def test_code_that_ends_its_container_for_memory_twice_is_out_of_memory(
     with Grader(docker_only) as grader:
         grader.outputs(challenge, final=True)  # the box of the judge starts with its usual memory
         monkeypatch.setattr("rcb_env.sandbox.docker._MEMORY_BYTES", 100 * MIB)
-        start = Mock(wraps=grader._fleet.maker.start)
-        monkeypatch.setattr(grader._fleet.maker, "start", start)
+        start, started = grader._fleet.maker.start, []
+
+        def counted(settings: BoxSettings) -> Any:
+            started.append(settings)
+            return start(settings)
+
+        monkeypatch.setattr(grader._fleet.maker, "start", counted)
         large = challenge.reference + "    # " + "x" * 30 * MIB + "\n"  # its runner has to hold it
         verdict = grader.grade(challenge, large, final=True)
         assert (verdict.status, verdict.error_class) == ("out_of_memory", None)
         assert verdict.message == "the tests used more memory than they may"
         # Twice for the code, and once to see that a box works without it.
-        assert start.call_count == 3
+        assert len(started) == 3
         assert grader.grade(challenge, challenge.reference, final=True).passed
