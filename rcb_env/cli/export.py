@@ -32,17 +32,33 @@ _FORMS = ("sft", "preference", "rl")
     help="What steps earn: sparse, cases, lines or shaped, with settings or without:"
     " cases:shaping=0.5,step_cost=0.01",
 )
-def export(runs: Sequence[str], form: str, out: str, reward: str) -> None:
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+def export(runs: Sequence[str], form: str, out: str, reward: str, force: bool) -> None:
     """Write runs as training data: OpenAI chat messages with tool calls and masks.
 
-    A folder that holds runs stands for all of them.
+    A folder that holds runs stands for all of them. The messages are the assignment, the tool calls and their answers. Of
+    agents that make the calls for their model (single-shot, repair, best-of-n, plan), the prompts that the model was
+    sent are not in them; `rcb trajectory` shows those. Exit code 1, and no FILE, if no episode gives a row.
     """
     from rcb_env.cli.results import expanded
     from rcb_env.report import training
     from rcb_env.rewards import reward_spec
 
     spec = reward_spec(reward)
-    made = training.export(expanded(runs), cast("training.Form", form), out, reward=spec)
-    click.echo(f"{counted(made.rows, 'row')} in {out}")
+    made = training.export(
+        expanded(runs), cast("training.Form", form), out, reward=spec, force=force
+    )
+    if made.rows:
+        click.echo(f"{counted(made.rows, 'row')} in {out}")
     for reason, count in made.left_out.items():
         click.echo(f"left out: {counted(count, 'episode')} ({reason})", err=True)
+    if made.rows and made.without_prompts:
+        agents = ", ".join(sorted(made.without_prompts))
+        click.echo(
+            f"the rows hold assignment and tool calls, not the prompts of {agents}: see docs/training.md",
+            err=True,
+        )
+    if not made.rows:
+        more = "" if form == "rl" else "; --format rl takes every finished one"
+        click.echo(f"rcb: no episode gives a row, so {out} is not written{more}", err=True)
+        raise click.exceptions.Exit(1)

@@ -15,7 +15,8 @@ Guarantees: the order of the run, one pass, memory that does not grow with it (o
 places are held). `read_rows` gives back equal rows from both kinds of file; the rows of "rl" have every
 finished episode, so scores from them are the run's, and `rcb grade` takes such a file as it is. An
 "infra_error" says nothing about a model: its mask is 0 throughout.
-Not covered: the prompts of agents that make the calls for their model; tokens and chat templates.
+Not covered: the prompts of agents that make the calls for their model, whose rows hold the assignment
+and the calls (`Exported.without_prompts` names them); tokens and chat templates.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class Exported:
     rows: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
     """Reason -> number of episodes that gave no row."""
+    without_prompts: set[str] = field(default_factory=set)
+    """Agents that made the calls for their model: what they asked it is not in the rows."""
 
     def without(self, reason: str) -> None:
         """Count an episode that gives no row."""
@@ -59,24 +62,32 @@ class Exported:
 
 
 def export(
-    runs: Sequence[str | Path], form: Form, path: str | Path, *, reward: RewardSpec | None = None
+    runs: Sequence[str | Path],
+    form: Form,
+    path: str | Path,
+    *,
+    reward: RewardSpec | None = None,
+    force: bool = False,
 ) -> Exported:
-    """Write runs as training data. The file is there whole or not at all.
+    """Write runs as training data. The file is there whole or, if no episode gives a row, not at all.
 
     Args:
         runs: run directories.
         form: one of `FORMS`.
-        path: ends with .jsonl or .parquet; an older file is replaced.
+        path: ends with .jsonl or .parquet.
         reward: what steps earn; None: `rewards.sparse`.
+        force: whether an older file is replaced.
 
     Raises:
-        UsageError: the form or the kind of file is unknown, or pyarrow is missing.
+        UsageError: the form or the kind of file is unknown, the file is there, or pyarrow is missing.
         StoreError: a run cannot be read, or the file cannot be written.
     """
     if form not in FORMS:
         raise unknown("format", str(form), FORMS)
     path = Path(path)
     writer = _writer(path, form)  # before any work: it may be that there is no pyarrow
+    if path.exists() and not force:
+        raise UsageError(f"{path} is there already: add --force, or choose another --out")
     stores = [RunStore.open(run) for run in runs]
     made = Exported()
     rows = rows_of(stores, form, reward=reward, made=made)
@@ -87,7 +98,8 @@ def export(
             for row in rows:
                 out.write(row)
                 made.rows += 1
-        scratch.replace(path)
+        if made.rows:
+            scratch.replace(path)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
@@ -116,7 +128,7 @@ def rows_of(
         yield from _pairs(list(stores), spec, counted)
         return
     for store in stores:
-        run = _Run(store)
+        run = _Run(store, counted)
         for line in store.latest():
             row = run.row(line, spec)
             if form == "rl":
@@ -135,8 +147,9 @@ def rows_of(
 class _Run:
     """Rows of the episodes of a run."""
 
-    def __init__(self, store: RunStore) -> None:
+    def __init__(self, store: RunStore, made: Exported) -> None:
         self._store = store
+        self._made = made
         config = store.record.get("config", {})
         self._max_steps = int(config.get("max_steps") or 0)
         self._max_test_runs = int(config.get("max_test_runs") or 0)
@@ -150,6 +163,8 @@ class _Run:
         earned = rewards_of(
             spec, steps, lines=int(episode["lines"]), verdict=episode.get("verdict")
         )
+        if any(step["unasked"] for step in steps):
+            self._made.without_prompts.add(_clean(episode["agent"]))
         trained = episode["status"] != INFRA
         messages = self._opening(start) if start else []
         mask, rewards = [0] * len(messages), [0.0] * len(messages)
@@ -199,7 +214,8 @@ class _Run:
                 # Where a model calls tools itself, its words stand beside the first call; where an
                 # agent makes the calls, they belong to another conversation.
                 own = bool(reply.get("tool_calls")) or not _called(record["action"])
-                found.append({**record, "said": reply.get("text") or "" if own else ""})
+                said = reply.get("text") or "" if own else ""
+                found.append({**record, "said": said, "unasked": bool(reply) and not own})
                 reply = {}
         # An older run, or one that only graded, has nothing that a conversation could begin with.
         return start, found if start else []
@@ -244,7 +260,7 @@ def _called(action: object) -> bool:
 
 def _pairs(stores: Sequence[RunStore], spec: RewardSpec, made: Exported) -> Iterator[Row]:
     """Solved against failed, task by task; the shorter list is gone through again and again."""
-    runs = [_Run(store) for store in stores]
+    runs = [_Run(store, made) for store in stores]
     places: dict[str, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
     for number, store in enumerate(stores):
         for offset in store.offsets().values():

@@ -160,6 +160,8 @@ def test_the_command_writes_the_same_rows_and_says_how_many(
     said = rcb_export(run, form, "made.jsonl", "--reward", "cases", folder=tmp_path)
     assert (said.returncode, said.stdout) == (0, f"{made.rows} rows in made.jsonl\n")
     assert said.stderr.count("left out: ") == len(made.left_out)
+    assert made.without_prompts == {"repair:rounds=1"}
+    assert "not the prompts of repair:rounds=1" in said.stderr
     assert (tmp_path / "made.jsonl").read_bytes() == (tmp_path / "wanted.jsonl").read_bytes()
 
 
@@ -175,6 +177,31 @@ def test_the_command_refuses_in_one_line_what_it_cannot_write(run: Path, tmp_pat
         assert says in said.stderr
         assert len(said.stderr.splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["pyarrow.py"]
+
+
+def test_an_older_file_is_kept_unless_force_is_given(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    out.write_text("mine\n")
+    refused = rcb_export(run, "rl", "rows.jsonl", folder=tmp_path)
+    assert (refused.returncode, out.read_text()) == (2, "mine\n")
+    assert refused.stderr == (
+        "rcb: rows.jsonl is there already: add --force, or choose another --out\n"
+    )
+    assert rcb_export(run, "rl", "rows.jsonl", "--force", folder=tmp_path).returncode == 0
+    assert len(list(read_rows(out))) == 12
+
+
+def test_no_file_is_written_when_no_episode_gives_a_row(tmp_path: Path) -> None:
+    config = RunConfig(agent="noop", challenges=tuple(CHALLENGES[:1]))
+    with open_run(config, tmp_path / "noop") as store:
+        run_experiment(config, store)
+    said = rcb_export(tmp_path / "noop", "sft", "rows.jsonl", folder=tmp_path)
+    assert (said.returncode, said.stdout) == (1, "")
+    assert said.stderr.splitlines() == [
+        "left out: 1 episode (not solved)",
+        "rcb: no episode gives a row, so rows.jsonl is not written; --format rl takes every finished one",
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == ["noop"]
 
 
 def rcb_export(
