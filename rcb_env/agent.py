@@ -28,7 +28,7 @@ from typing import Any, Literal, Protocol
 from pydantic import TypeAdapter, ValidationError
 
 from rcb_env.actions import ToolCall
-from rcb_env.errors import AgentError, UsageError, unknown
+from rcb_env.errors import AgentError, UsageError, blame, unknown
 from rcb_env.extraction import Extracted, Extractor, extract_by
 from rcb_env.markers import Masked
 from rcb_env.papers import Challenge
@@ -400,11 +400,14 @@ def _load_agent(module: str, class_name: str, label: str) -> type[Any]:
     if "" not in sys.path and (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)  # an agent of one's own usually lies where one works
     try:
-        found = getattr(importlib.import_module(module), class_name)
+        loaded = importlib.import_module(module)
     except ImportError as error:
         raise UsageError(f"the agent {label!r} cannot be imported: {error}") from error
-    except AttributeError:
-        raise UsageError(f"the module {module!r} has no class {class_name!r}") from None
+    except Exception as error:
+        raise UsageError(f"the agent {label!r} cannot be imported: {blame(error)}") from error
+    found = getattr(loaded, class_name, None)
+    if found is None:
+        raise UsageError(f"the module {module!r} has no class {class_name!r}")
     if not isinstance(found, type) or not callable(getattr(found, "play", None)):
         raise UsageError(f"{label!r} is no agent: it must be a class with a method play(task)")
     return found

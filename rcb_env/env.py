@@ -378,7 +378,12 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         Raises:
             UsageError: the snapshot is of a challenge that this environment does not have, or
                 beyond its budgets.
+            TypeError: it is no snapshot of such an environment.
         """
+        if not isinstance(snapshot, EnvSnapshot):
+            raise TypeError(
+                f"restore takes what snapshot() returned, an EnvSnapshot, not {snapshot!r:.80}"
+            )
         if snapshot.steps > self._max_steps or snapshot.test_runs > self._max_test_runs:
             raise UsageError("this snapshot is of an environment with larger budgets")
         challenge, workspace = self._challenge, self._workspace

@@ -34,6 +34,7 @@ from rcb_env.errors import (
     SandboxUnavailable,
     StoreError,
     UsageError,
+    blame,
 )
 
 if TYPE_CHECKING:
@@ -327,8 +328,8 @@ class _Game:
             return _End("model_error", _one_line(str(error)), infra=True)
         except Exception as error:  # noqa: BLE001 - whatever an agent does wrong is data
             self.recorder.record("agent_error", {"traceback": traceback.format_exc()})
-            told = _one_line(str(error)) if isinstance(error, AgentError) else _blame(error)
-            return _End("agent_error", told, infra=True)
+            told = str(error) if isinstance(error, AgentError) else blame(error)
+            return _End("agent_error", _one_line(told), infra=True)
 
     def _step(self, action: object) -> tuple[Turn, _End | None]:
         began = time.monotonic()
@@ -491,9 +492,3 @@ def _a(value: object) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())[:500]
-
-
-def _blame(error: Exception) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
-    return _one_line(f"{type(error).__name__}: {error}{where}")

@@ -19,7 +19,9 @@ Not covered: what an agent's code does wrong inside a box. That is data (a `Verd
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable
+from pathlib import PurePath
 
 
 class RcbError(Exception):
@@ -98,6 +100,16 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def blame(error: BaseException) -> str:
+    """What somebody else's code raised, with the file and the line where it did."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place, text = (frames[-1].filename, frames[-1].lineno) if frames else ("", None), str(error)
+    if isinstance(error, SyntaxError) and error.filename:
+        place, text = (error.filename, error.lineno), error.msg
+    where = f" ({PurePath(place[0]).name}:{place[1]})" if place[0] else ""
+    return f"{type(error).__name__}: {text}{where}"
+
+
 def unknown(kind: str, name: str, known: Iterable[str], *, where: str = "") -> UsageError:
     """The error for a name nobody knows, with the nearest names and the place to look.
 
@@ -105,11 +117,12 @@ def unknown(kind: str, name: str, known: Iterable[str], *, where: str = "") -> U
         kind: what is named, for instance ``"challenge"``.
         name: what the user wrote.
         known: every valid name.
-        where: the command that lists the valid names, for instance ``"rcb list challenges"``.
+        where: the command that lists the valid names, for instance ``"rcb list challenges"``; "":
+            there are so few that the message lists them.
     """
     names = list(known)
     by_lowercase = {candidate.lower(): candidate for candidate in names}
     near = difflib.get_close_matches(name.lower(), list(by_lowercase), n=3, cutoff=0.5)
     hint = f" Did you mean {', '.join(by_lowercase[n] for n in near)}?" if near else ""
-    listing = f" `{where}` lists them." if where else ""
+    listing = f" `{where}` lists them." if where else f" Write one of {', '.join(names)}."
     return UsageError(f"unknown {kind} {name!r}.{hint}{listing}")

@@ -169,8 +169,8 @@ def _parse(text: str, path: str) -> ast.Module:
             return ast.parse(text.removeprefix("\ufeff"))
     except SyntaxError as error:
         raise UsageError(f"{path}:{error.lineno or 1}: is no Python: {error.msg}") from None
-    except ValueError as error:
-        raise UsageError(f"{path}: is no Python: {error}") from None
+    except ValueError:  # bytes that are no UTF-8 cannot be parsed
+        raise UsageError(f"{path}: is no Python text in UTF-8; name a source file") from None
 
 
 def _spans(tree: ast.Module, lines: Sequence[str]) -> Iterator[tuple[Kind, str, int, int]]:

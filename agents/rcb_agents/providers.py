@@ -2,8 +2,8 @@
 
 The rule: an address given with the model (``--base-url``, else the variable OPENAI_BASE_URL) is
 where everything goes, and the name is sent as it stands, since servers have names with slashes of
-their own. Without one, a first part that stands in the table is the provider and is not sent; any
-other name is OpenAI's. ``local/`` is never sent.
+their own. Without one, the first part of a name with a slash is the provider, which must stand in the
+table and is not sent; any other name is OpenAI's. ``local/`` is never sent.
 Keys are read from variables when they are needed and kept in no record.
 """
 
@@ -71,13 +71,19 @@ def resolve(settings: ModelSettings, more: Mapping[str, Provider] | None = None)
         more: providers of the user's own, before the table's.
 
     Raises:
-        UsageError: the address is none, or the provider wants a key and there is none.
+        UsageError: the provider is unknown, the address is none, or the provider wants a key and there
+            is none.
     """
     table = {**PROVIDERS, **(more or {})}
     given = (settings.base_url or os.environ.get("OPENAI_BASE_URL") or "").strip()
     prefix, slash, rest = settings.name.partition("/")
     named = table.get(prefix) if slash else None
     model = settings.name
+    if slash and not (given or named):
+        raise UsageError(
+            f"unknown provider {prefix!r} of the model {model!r}; they are {', '.join(sorted(table))};"
+            " for a server of your own set OPENAI_BASE_URL or --base-url"
+        )
     if given:
         provider = None
         model = rest if named and prefix == "local" else model

@@ -13,9 +13,14 @@ _Command = TypeVar("_Command", bound=Callable[..., object])
 def split_commas(
     _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """``--papers a,b --papers c`` is a, b and c."""
-    names = (name.strip() for value in values for name in value.split(","))
-    return tuple(dict.fromkeys(name for name in names if name))
+    """``--papers a,b --papers c`` is a, b and c; what names nothing is refused, as it would mean everything."""
+    names: dict[str, None] = {}
+    for value in values:
+        named = [name.strip() for name in value.split(",") if name.strip()]
+        if not named:
+            raise click.BadParameter("it is empty; name at least one, or leave it out")
+        names |= dict.fromkeys(named)
+    return tuple(names)
 
 
 dataset = click.option(

@@ -73,7 +73,12 @@ class Layer(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
         Raises:
             UsageError: see `ResearchCodeEnv.restore`.
+            TypeError: it is of no stack of wrappers.
         """
+        if not isinstance(snapshot, LayerSnapshot):
+            raise TypeError(
+                f"restore takes what snapshot() of the same stack returned, not {snapshot!r:.80}"
+            )
         _, info = self.env.get_wrapper_attr("restore")(snapshot.inner)
         self.memory = snapshot.memory
         return self.seen(snapshot.observation), info

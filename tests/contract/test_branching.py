@@ -243,6 +243,8 @@ def test_a_snapshot_of_other_files_or_another_challenge_is_refused(
     other = make(load_dataset(tmp_path / "small"), grader)
     with pytest.raises(UsageError, match="other files or tests of small/scale"):
         other.restore(kept)
+    with pytest.raises(TypeError, match=r"restore takes what snapshot\(\) .*, not 3$"):
+        other.restore(3)  # type: ignore[arg-type]
 
 
 def test_infos_and_observations_may_be_changed_by_the_caller(

@@ -372,5 +372,7 @@ def test_a_foreign_wrapper_in_between_is_named_when_a_fork_is_asked_for() -> Non
     env = ToolText(TimeLimit(base(), 9))
     env.reset()
     env.restore(env.snapshot())
+    with pytest.raises(TypeError, match=r"restore takes what snapshot\(\) .*, not EnvSnapshot"):
+        env.restore(env.inside.snapshot())  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="TimeLimit cannot be forked"):
         env.fork()

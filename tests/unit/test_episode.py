@@ -132,6 +132,8 @@ def test_an_agent_of_ones_own_is_named_by_module_and_class(
         "        yield None\n"
         "not_an_agent = 3\n"
     )
+    (tmp_path / "my_broken_agents.py").write_text("import sys\nclass Mine\n    pass\n")
+    (tmp_path / "my_faulty_agents.py").write_text("import sys\nsys.no_such_name\n")
     monkeypatch.syspath_prepend(tmp_path)
     agent = make_agent("my_own_agents:Mine:depth=4", model="m")
     assert agent_settings(agent) == {"depth": 4}
@@ -141,6 +143,8 @@ def test_an_agent_of_ones_own_is_named_by_module_and_class(
         ("my_own_agents:not_an_agent", "no agent"),
         ("my_own_agents:Other", "no class 'Other'"),
         ("my_missing_agents:Mine", "cannot be imported"),
+        ("my_broken_agents:Mine", r"SyntaxError: expected ':' \(my_broken_agents\.py:2\)$"),
+        ("my_faulty_agents:Mine", r"AttributeError: .*'no_such_name' \(my_faulty_agents\.py:2\)$"),
     ):
         with pytest.raises(UsageError, match=says):
             make_agent(spec, model=None)

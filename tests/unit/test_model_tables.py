@@ -39,7 +39,6 @@ def _no_settings_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
         ("deepseek/deepseek-chat", "api.deepseek.com", "deepseek-chat", "DEEPSEEK_API_KEY"),
         ("openrouter/qwen/qwen-turbo", "openrouter.ai", "qwen/qwen-turbo", "OPENROUTER_API_KEY"),
         ("anthropic/claude-x", "api.anthropic.com", "claude-x", "ANTHROPIC_API_KEY"),
-        ("my-org/qwen-7b", "api.openai.com", "my-org/qwen-7b", "OPENAI_API_KEY"),
     ],
 )
 def test_a_provider_in_the_name_says_where_to_and_with_which_key(
@@ -78,6 +77,15 @@ def test_a_missing_key_is_named_with_its_variable(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("DEEPSEEK_API_KEY", " ")
     with pytest.raises(UsageError, match=r"DEEPSEEK_API_KEY is not set.*api\.deepseek\.com"):
         resolve(ModelSettings("deepseek/deepseek-chat"))
+
+
+def test_an_unknown_provider_is_named_with_those_there_are() -> None:
+    """It was taken for a model of OpenAI, which knows none of this name."""
+    known = "anthropic, deepseek, google, lab, local, openai, openrouter, xai"
+    with pytest.raises(UsageError, match=rf"'my-org'.*; they are {known}; .*OPENAI_BASE_URL"):
+        resolve(ModelSettings("my-org/qwen-7b"), {"lab": Provider("http://127.0.0.1:9/v1", None)})
+    here = resolve(ModelSettings("my-org/qwen-7b", base_url="http://127.0.0.1:9/v1"))
+    assert here.model == "my-org/qwen-7b"
 
 
 def test_a_provider_without_a_model_is_refused() -> None:

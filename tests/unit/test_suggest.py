@@ -94,6 +94,9 @@ def test_equal_names_are_told_apart() -> None:
 def test_what_is_no_python_is_one_line() -> None:
     with pytest.raises(UsageError, match=r"^m.py:1: is no Python: "):
         proposals("def f(:\n", path="m.py")
+    binary = b"\x7fELF\xd0\xff".decode("utf-8", "surrogateescape")
+    with pytest.raises(UsageError, match=r"^m.py: is no Python text in UTF-8; name a source file$"):
+        proposals(binary, path="m.py")
 
 
 def test_the_context_is_what_importing_the_file_can_load(tmp_path: Path) -> None:
