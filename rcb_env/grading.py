@@ -35,6 +35,7 @@ class Grader:
         workers: how many candidates are graded at once; one box each, plus one judge for all.
         threads: torch's threads in a test run.
         hash_seed: PYTHONHASHSEED in the boxes.
+        run: the name of the run they are for, which containers carry as a label.
         judge_all: whether native papers' checks see a case's outputs even where they are the reference's, byte for byte;
             only a check that is not deterministic can make a difference, and that is what `rcb check` looks for.
 
@@ -49,9 +50,10 @@ class Grader:
         workers: int = 1,
         threads: int = 1,
         hash_seed: int = 0,
+        run: str = "",
         judge_all: bool = False,
     ) -> None:
-        settings = BoxSettings(threads=threads, hash_seed=hash_seed)
+        settings = BoxSettings(threads=threads, hash_seed=hash_seed, run=run)
         self._fleet = Fleet(make(sandbox), settings, workers)
         self._isolated = IsolatedGrading(self._fleet, judge_all=judge_all)
         self._guarded = GuardedGrading(self._fleet)

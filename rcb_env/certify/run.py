@@ -130,10 +130,14 @@ class _Run:
             notes=tuple(self._notes),
         )
 
-    def _variant(self, files: Sequence[Challenge], settings: str, **changes: int) -> None:
+    def _variant(
+        self, files: Sequence[Challenge], settings: str, *, threads: int = 1, hash_seed: int = 0
+    ) -> None:
         """The reference in boxes with other settings, as far as the sandbox offers them."""
         try:
-            with Grader(self._grader.sandbox, judge_all=True, **changes) as other:
+            with Grader(
+                self._grader.sandbox, threads=threads, hash_seed=hash_seed, judge_all=True
+            ) as other:
                 self._reference(files, other, _VARIANT_REPEATS, settings)
         except SandboxUnavailable as error:
             self._notes.append(f"the reference was not tried with {settings}: {error}")

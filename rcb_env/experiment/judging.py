@@ -262,7 +262,7 @@ def _judge(
     """Grade what is there, into a new or resumed run directory."""
     if workers < 1:
         raise UsageError(f"workers is {workers}; it must be at least 1")
-    with Grader(sandbox, workers=workers) as grader:
+    with Grader(sandbox, workers=workers, run=folder.name) as grader:
 
         def play(job: Job, trajectory: Trajectory) -> Episode:
             made = episode(job, lambda code: grader.grade(job.challenge, code, final=True))

@@ -32,7 +32,7 @@ from rcb_env.agent import (
 )
 from rcb_env.datasets import NAMES, load_dataset
 from rcb_env.episode import Budgets
-from rcb_env.errors import UsageError, unknown
+from rcb_env.errors import StoreError, UsageError, unknown
 from rcb_env.extraction import EXTRACTORS, Extractor
 from rcb_env.papers import Challenge, Dataset
 from rcb_env.store import EpisodeKey, RunStore, digest
@@ -287,14 +287,38 @@ def open_run(config: RunConfig, folder: str | Path, *, resume: bool = False) -> 
     if config.feedback not in FEEDBACK_LEVELS:
         raise unknown("feedback level", config.feedback, FEEDBACK_LEVELS, where="rcb run --help")
     dataset, pairs = planned(config)
-    identity = config.identity(list(dict.fromkeys(challenge for challenge, _ in pairs)))
+    selected = list(dict.fromkeys(challenge for challenge, _ in pairs))
+    identity = config.identity(selected)
     sandboxes.make(config.sandbox)
     if resume and (folder / "run.json").exists():
+        _check_challenges(RunStore.open(folder), selected)
         return RunStore.resume(folder, identity)
     return RunStore.create(
         folder,
         run_record(identity, pairs, dataset, config.dataset, conditions=config.conditions()),
     )
+
+
+def _check_challenges(store: RunStore, selected: Sequence[Challenge]) -> None:
+    """Refuse other challenges than those a run was made for, by their names; the config has only their digest."""
+    there = {entry["challenge"]: entry["content_hash"] for entry in store.record.get("plan", ())}
+    here = {challenge.id: challenge.content_hash for challenge in selected}
+    differing = {
+        "not in it": [id for id in here if id not in there],
+        "in it, but not selected": [id for id in there if id not in here],
+        "changed since": [id for id in here if there.get(id, here[id]) != here[id]],
+    }
+    told = [f"{what}: {_some(ids)}" for what, ids in differing.items() if ids]
+    if told:
+        raise StoreError(
+            f"{store.folder} was made for other challenges ({'; '.join(told)});"
+            " resume it without --papers and --challenges, or choose another --out"
+        )
+
+
+def _some(names: Sequence[str], most: int = 3) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def default_folder(label: str, root: str | Path = "runs") -> Path:

@@ -52,7 +52,7 @@ def run_experiment(
     # Workers mostly wait for models; more boxes than processors would only take memory.
     meter = RunMeter(config, store)
     boxes = min(config.workers, os.cpu_count() or 1)
-    with Grader(config.sandbox, workers=boxes) as grader:
+    with Grader(config.sandbox, workers=boxes, run=store.folder.name) as grader:
 
         def make_play() -> crew.Play:
             agent = make_agent(config.agent, model=model)

@@ -106,7 +106,7 @@ class Session:
                 " choose another --out"
             )
         self.job: Job = still_open[0]
-        self._grader = Grader(config.sandbox, workers=1)
+        self._grader = Grader(config.sandbox, workers=1, run=store.folder.name)
         self.calls: queue.SimpleQueue[ToolCall | None] = queue.SimpleQueue()
         """For the visitor: what is to be done, and None when nobody will call any more."""
         self.turns: queue.SimpleQueue[Turn] = queue.SimpleQueue()

@@ -95,6 +95,7 @@ class BoxSettings:
     scratch_bytes: int = 64 * MIB  # size of each of its temporary folders
     threads: int = 1  # torch's threads in a test run
     hash_seed: int = 0  # PYTHONHASHSEED
+    run: str = ""  # the run that the box is for: a label, where a sandbox has labels
 
     def environment(self) -> dict[str, str]:
         """The whole environment of the processes in the box."""

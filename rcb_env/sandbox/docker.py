@@ -5,8 +5,9 @@ and no way to new ones, and limits on memory (without swap), processes and proce
 which reaps: another init would run as the same user, and code in the box could write into the stream through it. Nothing
 is ever executed in the container after its start: a `docker exec` costs a thousand times a message over the stream.
 
-Containers carry labels that say who owns them: a process id with its start time, on one boot of one machine. Making a
-`Docker` removes what owners left that are gone (killed drivers); so does `remove_containers`, or all of them.
+Containers carry labels that say which run they are for (the name of its folder, or "") and who owns them: a process id
+with its start time, on one boot of one machine. Making a `Docker` removes what owners left that are gone (killed
+drivers); so does `remove_containers`, or all of them.
 Not covered: building images (`docker_images.py`).
 """
 
@@ -33,6 +34,7 @@ from rcb_env.errors import BoxDied, SandboxUnavailable
 from rcb_env.sandbox.box import BOOTSTRAP, MIB, BoxSettings
 
 LABEL = "rcb-env.owner"
+RUN_LABEL = "rcb-env.run"
 _PACKAGES = "/opt/rcb/packages"  # where images/*/Dockerfile puts them
 _USER = 1000
 _PROCESSES = 128  # of the whole container; the runner watches each run's own
@@ -108,7 +110,7 @@ class Docker:
                 environment={**settings.environment(), "PYTHONPATH": _PACKAGES},
                 stdin_open=True,
                 network_disabled=True,
-                labels={LABEL: owner()},
+                labels={LABEL: owner(), RUN_LABEL: settings.run},
                 stop_signal="SIGKILL",  # an engine that shuts down need not wait for the runner
                 host_config=host,
             )["Id"]

@@ -23,7 +23,7 @@ import docker
 import pytest
 
 from rcb_env.durable import JsonLines
-from rcb_env.sandbox.docker import LABEL
+from rcb_env.sandbox.docker import LABEL, RUN_LABEL
 
 pytestmark = pytest.mark.alone
 
@@ -154,7 +154,9 @@ class Machine:
         ours = {str(driver.pid) for driver in self._drivers}
         with contextlib.closing(docker.from_env()) as client:
             found = client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True)
-            return [c for c in found if c.labels[LABEL].split(" ")[2] in ours]
+            found = [c for c in found if c.labels[LABEL].split(" ")[2] in ours]
+        assert {c.labels[RUN_LABEL] for c in found} <= {self.out.name}
+        return found
 
     def volumes(self) -> set[str]:
         """Those of the engine, whoever made them: one without a name is left by its container."""
