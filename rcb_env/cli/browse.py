@@ -85,12 +85,15 @@ def list_agents(as_json: bool) -> None:
                 "id": point.name,
                 "settings": _settings(agent),
                 "uses_model": getattr(agent, "uses_model", None),
-                "about": " ".join(about.split()),
+                "about": " ".join(about.split()).replace("``", "`"),
             }
         )
     if not as_json:
         for row in rows:
-            settings = ",".join(f"{key}={value}" for key, value in row["settings"].items())
+            settings = ",".join(  # as one writes them
+                f"{key}={str(value).lower() if isinstance(value, bool) else value}"
+                for key, value in row["settings"].items()
+            )
             row["settings"] = settings or "-"
     _print_rows(rows, ("id", "settings", "about"), as_json)
 

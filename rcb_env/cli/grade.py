@@ -71,7 +71,7 @@ def grade(
     images = {paper.image for paper in load_dataset(dataset or "bundled").papers}
     folder = Path(out) if out is not None else default_folder(f"graded-{path.resolve().stem}")
     sandbox, why = prepare_sandbox(sandbox, images)
-    with show_progress("grading", f"sandbox: {sandbox} ({why})") as tell:
+    with show_progress("grading", f"run: {folder}\nsandbox: {sandbox} ({why})") as tell:
         if again:
             store = regrade(
                 path,

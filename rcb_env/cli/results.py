@@ -128,20 +128,15 @@ def trajectory(
 
 
 def _list_episodes(store: RunStore, as_json: bool) -> None:
-    for line in store.latest():
-        episode = line["episode"]
-        row = {
-            name: episode.get(name)
-            for name in ("challenge", "sample", "status", "end_reason", "steps", "test_runs")
-        }
-        row["trajectory"] = line["trajectory"]
-        if as_json:
-            click.echo(json.dumps(row))
-        else:
-            click.echo(
-                f"{row['challenge']} {row['sample']}  {row['status']}"
-                f" ({row['end_reason']}, {row['steps']} steps)  {row['trajectory']}"
-            )
+    from rcb_env.report.tables import EPISODE, episodes_table
+
+    if as_json:
+        for line in store.latest():
+            row = {name: line["episode"].get(name) for name in EPISODE}
+            click.echo(json.dumps({**row, "trajectory": line["trajectory"]}))
+        return
+    console_for(to_stderr=False).print(episodes_table(line["episode"] for line in store.latest()))
+    click.echo(f"One of them: rcb trajectory {store.folder} CHALLENGE --sample N", err=True)
 
 
 def _find(store: RunStore, challenge: str, sample: int) -> dict[str, Any]:

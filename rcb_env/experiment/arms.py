@@ -74,7 +74,7 @@ def arm_configs(base: RunConfig, agents: Sequence[str]) -> dict[str, RunConfig]:
         while name in configs:
             name += "-2"
         labels[label] = name
-        configs[name] = replace(base, agent=agent, model=model)
+        configs[name] = replace(base, agent=label, model=model)
     if base.model is not None and all(config.model is None for config in configs.values()):
         raise UsageError(f"no arm takes a model: leave out --model {base.model.name}")
     return configs

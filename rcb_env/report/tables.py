@@ -7,7 +7,8 @@ state that occurred has its count.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -17,6 +18,7 @@ from rcb_env.report.comparison import ByEffort, RunPair
 from rcb_env.report.summary import RunSummary
 from rcb_env.scoring import OPEN_STATES, Rate
 
+EPISODE = ("challenge", "sample", "status", "end_reason", "steps", "test_runs")  # what a list says
 _ENOUGH_PAPERS = 10  # below, a bootstrap over papers is known to be too narrow
 
 
@@ -90,6 +92,18 @@ def papers_table(summary: RunSummary) -> Table:
             rate_text(paper.scaled_pass_rate),
             states_text(list(paper.states.items())),
         )
+    return table
+
+
+def episodes_table(rows: Iterable[Mapping[str, Any]]) -> Table:
+    """One row per episode: which it is, and how it ended."""
+    table = Table()
+    for name in EPISODE:
+        right = name in ("sample", "steps", "test_runs")
+        table.add_column(name.replace("_", " "), justify="right" if right else "left")
+    table.columns[0].overflow = "fold"  # an id is there to be copied
+    for row in rows:
+        table.add_row(*(escape(str(row.get(name, ""))) for name in EPISODE))
     return table
 
 

@@ -49,9 +49,9 @@ def render(records: Iterable[Mapping[str, Any]], *, max_chars: int | None = None
         facts, blocks = _sorted_out(_for_people(kind, fields))
         parts.append(f"## {number}. {_inline(_title(kind, fields))}\n\n")
         if facts:
-            line = ", ".join(facts).lstrip()
             # A name may look like Markdown that begins a block or a heading.
-            parts.append(f"{'' if line[:1].isalnum() else chr(92)}{line}\n\n")
+            lines = (f"- {'' if fact[:1].isalnum() else chr(92)}{fact}\n" for fact in facts)
+            parts.append("".join(lines) + "\n")
         parts += [f"**{name}**\n\n{_fence(text, max_chars)}\n\n" for name, text in blocks]
     return "".join(parts) if parts else "(empty trajectory)\n"
 
@@ -78,7 +78,7 @@ def _for_people(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sorted_out(fields: Mapping[str, Any]) -> tuple[list[str], list[tuple[str, str]]]:
-    """Short values as facts for one line, long texts as named blocks; empty values are left out."""
+    """Short values as facts of one line each, long texts as named blocks; empty values are left out."""
     facts: list[str] = []
     blocks: list[tuple[str, str]] = []
 
@@ -94,7 +94,7 @@ def _sorted_out(fields: Mapping[str, Any]) -> tuple[list[str], list[tuple[str, s
         else:
             text = _text_of(name, value)
             if len(text) <= _INLINE_CHARS and not _BLOCK.search(text):
-                facts.append(f"{_inline(name)} {_inline(text)}")
+                facts.append(f"{_inline(name).lstrip()}: {_inline(text)}")
             else:
                 blocks.append((_inline(name), text))
 

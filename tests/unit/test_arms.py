@@ -59,6 +59,13 @@ def test_arms_that_cannot_be_compared_are_refused(agents: list[str], says: str) 
         arm_configs(base(model=ModelSettings("m")), agents)
 
 
+def test_an_arm_is_called_by_the_shortest_name_of_its_agent(tmp_path: Path) -> None:
+    folder = tmp_path / "arms"
+    with open_arms(base(model=ModelSettings("m")), ["repair:3", "repair:rounds=02"], folder):
+        pass
+    assert arms_of(folder) == {"repair": "repair", "repair-rounds-2": "repair:rounds=2"}
+
+
 def test_arms_share_everything_but_the_agent(tmp_path: Path) -> None:
     folder = tmp_path / "arms"
     with open_arms(base(seed=7, samples=2), ["noop", "reference"], folder) as arms:

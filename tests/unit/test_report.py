@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from rich.console import Console
 from rcb_env.errors import StoreError
 from rcb_env.report.export import COLUMNS, to_csv, to_json
 from rcb_env.report.summary import summarize
-from rcb_env.report.tables import notes, print_report
+from rcb_env.report.tables import episodes_table, notes, print_report
 from rcb_env.report.trajectory import read_trajectory, render
 from rcb_env.scoring import STATES
 from rcb_env.store import EpisodeKey, RunStore
@@ -151,9 +152,23 @@ def test_a_trajectory_reads_as_text(store: RunStore) -> None:
     text = read_trajectory(trajectory.path)
     assert "## 1. step: write_region" in text
     assert f"````\n{code}````" in text
-    assert "text ok, tests.passed 3, tests.total 4, step_s 0.25" in text
+    assert "\n- text: ok\n- tests.passed: 3\n- tests.total: 4\n- step_s: 0.25\n" in text
     with pytest.raises(StoreError, match="no such trajectory"):
         read_trajectory(store.folder / "trajectories" / "nowhere.jsonl")
+
+
+def test_episodes_are_listed_in_columns() -> None:
+    row = {"challenge": "A/one", "sample": 0, "status": "passed", "end_reason": "submitted"}
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(episodes_table([{**row, "steps": 12, "test_runs": 3}, {**row, "steps": 2}]))
+    heading, first, second = (
+        [cell.strip() for cell in re.split("[┃│]", line)[1:-1]]
+        for line in console.export_text().splitlines()
+        if re.match("[┃│]", line)
+    )
+    assert heading == ["challenge", "sample", "status", "end reason", "steps", "test runs"]
+    assert first == ["A/one", "0", "passed", "submitted", "12", "3"]
+    assert second == ["A/one", "0", "passed", "submitted", "2", ""]
 
 
 def test_a_trajectory_cut_off_by_a_kill_reads_up_to_the_cut(tmp_path: Path) -> None:
