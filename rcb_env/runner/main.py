@@ -17,7 +17,6 @@ import contextlib
 import functools
 import os
 import select
-import shutil
 import signal
 import socket
 import time
@@ -509,14 +508,21 @@ def _stage(paths: list[str], contents: list[bytes]) -> None:
 
 
 def _empty(folder: Path) -> bool:
+    """Remove what is in a folder, whatever its modes; nobody is left who could put something in its place meanwhile."""
     with contextlib.suppress(FileNotFoundError):
-        for entry in os.scandir(folder):
-            if entry.is_dir(follow_symlinks=False):
-                shutil.rmtree(entry.path, onerror=_make_writable_and_retry)
-            else:
-                os.unlink(entry.path)
+        _remove_entries(str(folder))
         return not os.listdir(folder)
     return True
+
+
+def _remove_entries(folder: str) -> None:
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            os.chmod(entry.path, 0o700)
+            _remove_entries(entry.path)
+            os.rmdir(entry.path)
+        else:
+            os.unlink(entry.path)
 
 
 def _attributes(folder: Path) -> tuple[object, ...]:
@@ -525,16 +531,6 @@ def _attributes(folder: Path) -> tuple[object, ...]:
         os.utime(folder, (0, 0))
     status = folder.stat()
     return status.st_mode, status.st_uid, status.st_gid, tuple(os.listxattr(folder))
-
-
-def _make_writable_and_retry(action: Any, path: str, _error: Any) -> None:
-    with contextlib.suppress(OSError):
-        os.chmod(os.path.dirname(path), 0o700)
-        os.chmod(path, 0o700)
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            action(path)
 
 
 def main(settings: dict[str, Any]) -> None:

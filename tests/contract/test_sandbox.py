@@ -140,9 +140,10 @@ def test_nothing_of_a_run_is_left_for_the_next(box: Box) -> None:
     """Case C050, C036: files, processes and shared memory of one run are gone before the next begins."""
     leave = """
         for folder in ("/work", "/work/tree", "/tmp", "/dev/shm"):
-            os.makedirs(folder + "/left/deep", exist_ok=True)
-            open(folder + "/left/deep/file", "w").close()
-            os.chmod(folder + "/left/deep", 0)
+            os.makedirs(folder + "/left/deep/deeper", exist_ok=True)
+            open(folder + "/left/deep/deeper/file", "w").close()
+            for path in ("/left/deep/deeper", "/left/deep", "/left"):
+                os.chmod(folder + path, 0)
         ctypes.CDLL(None).shmget(4711, 4096, 0o1666)
         for _ in range(20):
             subprocess.Popen(["sleep", "600"], start_new_session=True)
