@@ -354,6 +354,15 @@ def takes_model(spec: str) -> bool:
     return getattr(maker, "uses_model", None) is not False
 
 
+def same_agent(spec: str, other: str) -> bool:
+    """Whether two specs name the same agent, whatever its settings.
+
+    Raises:
+        UsageError: there is no such agent.
+    """
+    return _find_agent(spec)[0] is _find_agent(other)[0]
+
+
 def agent_label(agent: Agent) -> str:
     """The shortest spec that makes this agent: its name, and the settings that were changed."""
     kind = type(agent)

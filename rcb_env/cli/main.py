@@ -3,16 +3,17 @@
 Exit codes: 0 all went well; 1 the command worked and its answer is no (a paper fails its check, no sandbox works, no episode of a run got a verdict);
 2 it could not do what was asked (files that cannot be read or written included), with one line on stderr that starts
 with ``rcb:``; 130 interrupted by Ctrl-C (143:
-ended by SIGTERM). Episodes that fail are results, not errors.
+ended by SIGTERM). Episodes that fail are results, not errors, and so is a reader of a pipe that has left (`rcb ... | head`).
 Any other exception is a bug of ours and keeps its traceback.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -36,7 +37,28 @@ from rcb_env.cli import (
 from rcb_env.errors import RcbError
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Commands(click.Group):
+    """Commands that end quietly when nobody reads their output any more."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As always, where click and rich would make a failure of a broken pipe."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            pass
+        except SystemExit as error:  # rich's; an agent's own goes on
+            if not isinstance(error.__context__, BrokenPipeError):
+                raise
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):  # what is left in them is written at exit
+            os.dup2(nowhere, stream.fileno())
+        return 0
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="rcb-env", prog_name="rcb")
 def rcb() -> None:
     """Evaluate agents that write research code."""

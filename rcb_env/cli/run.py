@@ -247,11 +247,17 @@ def finish(store: RunStore, *, quiet: bool, as_json: bool) -> None:
 
 
 def prepare_sandbox(name: str, image_names: Iterable[str]) -> tuple[str, str]:
-    """The sandbox to use, and why; its packages are installed if they are not there."""
+    """The sandbox to use, and why; its packages are installed if they are not there.
+
+    Called in a command with the option --sandbox.
+    """
     from rcb_env import sandbox
 
     needed = sorted(set(image_names))
     chosen, why = sandbox.choose(name, needed)
+    asked = click.get_current_context().get_parameter_source("sandbox")
+    if name == chosen and asked is ParameterSource.DEFAULT:
+        why = "as before"  # nobody names one by default: it was taken from the record
     sandbox.make(chosen)
     if chosen == "bubblewrap":
         realise(needed)
@@ -373,6 +379,8 @@ def take_from_record(given: dict[str, Any], folder: Path, context: click.Context
     explicit = {
         name for name in given if context.get_parameter_source(name) is not ParameterSource.DEFAULT
     }
+    if "agent" in explicit and "agent" in recorded:
+        _check_agent(given["agent"], recorded["agent"], folder)
     if not explicit & {"papers", "challenges"}:
         recorded["challenges"] = tuple(_challenges(record.get("plan", ())))
     if "source" in record.get("dataset", {}):
@@ -380,6 +388,18 @@ def take_from_record(given: dict[str, Any], folder: Path, context: click.Context
     if len(folders) > 1 or folders[0] != folder:
         recorded.pop("agent", None)
     given.update({name: value for name, value in recorded.items() if name not in explicit})
+
+
+def _check_agent(given: str, recorded: str, folder: Path) -> None:
+    """Refuse another agent before it is asked whether the recorded model suits it."""
+    from rcb_env.agent import same_agent
+    from rcb_env.errors import UsageError
+
+    if given != recorded and not same_agent(given, recorded):
+        raise UsageError(
+            f"{folder} was made with the agent {recorded}, not {given}:"
+            " leave out --agent, or start another run with --out"
+        )
 
 
 def _present(names: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -249,16 +250,41 @@ def test_a_run_is_reported_read_graded_again_and_resumed(tiny: Path, tmp_path: P
     steps = _rcb("trajectory", "one", "tiny/double-it", "--sample", "1", folder=tmp_path)
     assert "submit" in steps.stdout
 
-    again = _last_object(_rcb("grade", "one", "--out", "two", "--json", folder=tmp_path))
+    resumed = _last_object(_rcb("grade", "one", "--out", "two", "--json", folder=tmp_path))
     assert {**again, "run": "one"} == run
 
     before = (tmp_path / "one" / "episodes.jsonl").read_bytes()
-    resumed = _last_object(_rcb("run", "--resume", "one", "--json", folder=tmp_path))
-    assert resumed == run
+    resumed = _rcb("run", "--resume", "one", "--json", folder=tmp_path)
+    assert _last_object(resumed) == run
+    assert " (as before)\n" in resumed.stderr
     assert (tmp_path / "one" / "episodes.jsonl").read_bytes() == before
     refused = _rcb("run", "--resume", "one", "--seed", "1", folder=tmp_path)
     _one_line(refused, "seed")
+    for other in ("noop", "single-shot"):  # whether or not the recorded model, or none, suits it
+        refused = _rcb("run", "--resume", "one", "--agent", other, folder=tmp_path)
+        _one_line(refused, f"agent reference, not {other}", "leave out --agent")
     _one_line(_rcb("run", "--agent", "noop", "--out", "one", folder=tmp_path), "--resume")
+
+
+def test_a_reader_that_has_left_is_no_failure(tiny: Path, tmp_path: Path) -> None:
+    """A closed pipe gave exit code 1, which says that the answer is no."""
+    run = ["run", "--agent", "reference", "--dataset", str(tiny), "--out", "one"]
+    for arguments in (run, ["trajectory", "one"], ["report", "one"], ["list", "agents", "--json"]):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run(
+            [sys.executable, "-m", "rcb_env.cli", *arguments],
+            cwd=tmp_path,
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        os.close(writing)
+        assert (arguments, done.returncode) == (arguments, 0)
+        assert "rror" not in done.stderr
+    assert len((tmp_path / "one" / "episodes.jsonl").read_bytes().splitlines()) == 1
 
 
 def test_completions_from_anywhere_become_a_run(tiny: Path, tmp_path: Path) -> None:
