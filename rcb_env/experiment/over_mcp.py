@@ -140,6 +140,7 @@ def _server(session: Session, called: Callable[[], None]) -> Server[Any]:
     from mcp.server.lowlevel import Server
 
     async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
+        session.expect()
         return types.ListToolsResult(
             tools=[
                 types.Tool(
@@ -168,6 +169,7 @@ def _server(session: Session, called: Callable[[], None]) -> Server[Any]:
     ) -> types.GetPromptResult:
         if params.name != _PROMPT:
             raise ValueError(f"there is no prompt {params.name!r}; there is {_PROMPT!r}")
+        session.expect()
         content = types.TextContent(type="text", text=session.assignment)
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
 

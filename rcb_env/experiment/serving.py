@@ -111,6 +111,7 @@ class Session:
         """For the visitor: what is to be done, and None when nobody will call any more."""
         self.turns: queue.SimpleQueue[Turn] = queue.SimpleQueue()
         """From the visitor: what came of it."""
+        self._arrivals: queue.SimpleQueue[bool] = queue.SimpleQueue()  # False: nobody will come
         self._turn_taking = threading.Lock()
         self._last_step = ""
         self._result: Episode | Exception | None = None
@@ -149,8 +150,13 @@ class Session:
             self._env.close()
             self._grader.close()
 
+    def expect(self) -> None:
+        """Somebody is there who may call: boxes are started, unless they are there."""
+        self._arrivals.put(True)
+
     def act(self, tool: str, arguments: Mapping[str, Any]) -> Answer:
         """Do one tool call; from any thread."""
+        self.expect()
         with self._turn_taking:
             if self.over.is_set():
                 return self._last_words(late=True)
@@ -168,6 +174,14 @@ class Session:
     def leave(self) -> None:
         """Nobody will call any more; what is there is graded, unless the episode is over."""
         self.calls.put(None)
+        self._arrivals.put(False)
+
+    def _somebody_comes(self) -> bool:
+        """Waits for whoever is to play, as long as an episode may take."""
+        try:
+            return self._arrivals.get(timeout=self._config.budgets.wall_s)
+        except queue.Empty:
+            return False
 
     def _played(self) -> Episode:
         config, job = self._config, self.job
@@ -182,8 +196,9 @@ class Session:
             }
         )
         # Boxes and their packages take seconds to start: before the first call, not before the
-        # verdict, for which a client that has left may not wait.
-        self._grader.grade(job.challenge, job.challenge.reference, final=False)
+        # verdict, for which a client that has left may not wait. Where nobody comes, none is needed.
+        if self._somebody_comes():
+            self._grader.grade(job.challenge, job.challenge.reference, final=False)
         visitor = cast("Visitor", make_agent(config.agent, model=None))
         visitor.session = self
         task = Task(

@@ -129,6 +129,27 @@ def test_a_client_that_leaves_is_graded_on_what_is_there_and_the_run_goes_on(
     assert "has all 2 results" in done.stderr
 
 
+def test_no_box_is_started_for_a_client_that_never_comes(tmp_path: Path) -> None:
+    (tmp_path / "bwrap").write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] || echo started >>{tmp_path}/boxes\n'
+    )
+    (tmp_path / "bwrap").chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, *SERVE, "--out", "run"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    (episode,) = _episodes(tmp_path / "run")
+    assert (episode["status"], episode["end_reason"]) == ("no_change", "stopped")
+    assert not (tmp_path / "boxes").exists()
+
+
 def test_a_client_over_http_solves_a_challenge_and_the_server_ends(tmp_path: Path) -> None:
     server = subprocess.Popen(
         [sys.executable, *SERVE, "--http", "0", "--out", "run"],
