@@ -250,7 +250,7 @@ def test_a_run_is_reported_read_graded_again_and_resumed(tiny: Path, tmp_path: P
     steps = _rcb("trajectory", "one", "tiny/double-it", "--sample", "1", folder=tmp_path)
     assert "submit" in steps.stdout
 
-    resumed = _last_object(_rcb("grade", "one", "--out", "two", "--json", folder=tmp_path))
+    again = _last_object(_rcb("grade", "one", "--out", "two", "--json", folder=tmp_path))
     assert {**again, "run": "one"} == run
 
     before = (tmp_path / "one" / "episodes.jsonl").read_bytes()
