@@ -167,7 +167,13 @@ def run(context: click.Context, /, **given: Any) -> None:
         take_from_record(given, folder, context)
     if given["agent"] and given["arms"]:
         raise UsageError("--agent and --arms exclude each other: make the agent one of the arms")
-    if given["arms"] or (folder is not None and arms_of(folder)):
+    there = arms_of(folder) if folder is not None else {}
+    if there and given["agent"]:
+        raise UsageError(
+            f"{folder} holds the arms {', '.join(there.values())}:"
+            " leave out --agent, or choose another --out"
+        )
+    if there or given["arms"]:
         play_arms(given, folder, resume=resume is not None)
         return
     if not given["agent"] and resume is not None:
@@ -188,7 +194,8 @@ def run(context: click.Context, /, **given: Any) -> None:
         click.echo(f"run: {store.folder}", err=True)
         for problem in store.problems:
             click.echo(problem, err=True)
-        with show_progress(config.agent, f"sandbox: {sandbox} ({why})") as tell:
+        title = store.record["config"]["agent"]  # in its shortest form, as in reports
+        with show_progress(title, f"sandbox: {sandbox} ({why})") as tell:
             try:
                 run_experiment(config, store, progress=tell)
             except (ModelRefusedRequest, UsageError):
@@ -211,6 +218,8 @@ def show_progress(title: str, opening: str) -> Iterator[Callable[[RunProgress], 
                 shown.note(opening)
             if last is None and progress.resumed:
                 shown.note(f"{progress.resumed} of {progress.planned} episodes are there already")
+            if last is None and progress.finished < progress.planned:
+                shown.note("starting the boxes ...")  # silent for long, where nothing is cached
             if last is not None and last.status == "infra_error":
                 whose, again = "", "trying again"
                 if last.end_reason == "agent_error":

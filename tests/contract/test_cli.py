@@ -195,6 +195,20 @@ def test_an_agents_own_error_is_called_that(tiny: Path, tmp_path: Path) -> None:
     assert "trying again" not in done.stderr
 
 
+def test_the_agent_of_the_documentation_plays(tiny: Path, tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "other-agents.md").read_text()
+    example = text.split("```python\n", 1)[1].split("\n```\n", 1)[0]
+    for answer, status in (("return x", "failed"), ("return 2 * x", "passed")):
+        (tmp_path / "mine.py").write_text(example.replace("return x", answer))
+        run = ["run", "--agent", "mine:Mine:rounds=3", "--dataset", str(tiny), "--out", status]
+        done = _rcb(*run, "--json", folder=tmp_path)
+        assert _last_object(done)["states"][status] == 1, done.stderr
+    (line,) = (tmp_path / "failed" / "episodes.jsonl").read_text().splitlines()
+    episode = json.loads(line)["episode"]
+    assert (episode["end_reason"], episode["test_runs"]) == ("submitted", 3)
+    assert episode["usage"]["calls"] == 3
+
+
 # --- what scripts read -------------------------------------------------------------------------
 
 
@@ -215,6 +229,9 @@ def test_all_agents_are_listed_with_their_settings(tmp_path: Path) -> None:
     agents = {row["id"]: row for row in map(json.loads, done.stdout.splitlines())}
     assert {"single-shot", "repair", "reference", "noop", "simulated"} <= agents.keys()
     assert agents["simulated"]["settings"]["skill"] is not None
+    text = _rcb("list", "agents", folder=tmp_path).stdout
+    assert "tests=true,stop=true" in text
+    assert "Draws `n` answers" in text
 
 
 def test_a_challenge_is_shown_without_its_answer(tmp_path: Path) -> None:
@@ -295,11 +312,12 @@ def test_completions_from_anywhere_become_a_run(tiny: Path, tmp_path: Path) -> N
         {"challenge": "tiny/double-it", "sample": 2, "completion": "I cannot do that."},
     ]
     (tmp_path / "file.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    run = _last_object(
-        _rcb(
-            "grade", "file.jsonl", "--dataset", str(tiny), "--out", "run", "--json", folder=tmp_path
-        )
-    )
+    options = ["--dataset", str(tiny), "--out", "run", "--json"]
+    done = _rcb("grade", "file.jsonl", *options, folder=tmp_path)
+    first, second, third, *_ = done.stderr.splitlines()
+    assert (first, second.partition(":")[0]) == ("run: run", "sandbox")
+    assert third == "starting the boxes ..."
+    run = _last_object(done)
     assert run["planned"] == 3
     assert {state: count for state, count in run["states"].items() if count} == {
         "passed": 1,
