@@ -388,14 +388,14 @@ def take_from_record(given: dict[str, Any], folder: Path, context: click.Context
     explicit = {
         name for name in given if context.get_parameter_source(name) is not ParameterSource.DEFAULT
     }
-    if "agent" in explicit and "agent" in recorded:
-        _check_agent(given["agent"], recorded["agent"], folder)
     if not explicit & {"papers", "challenges"}:
         recorded["challenges"] = tuple(_challenges(record.get("plan", ())))
     if "source" in record.get("dataset", {}):
         recorded["dataset"] = record["dataset"]["source"]
     if len(folders) > 1 or folders[0] != folder:
         recorded.pop("agent", None)
+    if "agent" in explicit and "agent" in recorded:
+        _check_agent(given["agent"], recorded["agent"], folder)
     given.update({name: value for name, value in recorded.items() if name not in explicit})
 
 

@@ -45,6 +45,10 @@ def test_arms_are_played_resumed_reported_and_compared(tmp_path: Path) -> None:
     assert json.loads(resumed.stdout.splitlines()[-1]) == result
     assert len(lines.read_bytes().splitlines()) == 2
 
+    refused = _rcb("run", "--resume", "arms", "--agent", "noop", folder=tmp_path)
+    assert refused.returncode == 2
+    assert "arms holds the arms reference, simulated:skill=0" in refused.stderr
+
     reports = _rcb("report", "arms", "--json", folder=tmp_path).stdout.splitlines()
     assert [json.loads(line)["agent"] for line in reports] == [
         "reference",
