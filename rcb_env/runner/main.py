@@ -7,7 +7,7 @@
 A run gets the files of the request in a fresh folder, nothing else. When its process has ended, the answer goes out;
 then every process it left is killed and every file, shared memory and message queue removed, and a second message says
 whether the box is clean (`clean`). When it is not, the box ends. Wall time, memory of all processes together, and output
-are watched here; a run that passes a limit is ended and the answer says which.
+are watched (`watch.py`); a run that passes a limit is ended and the answer says which.
 Not covered: what a run means. This program knows nothing of papers, cases or verdicts.
 """
 
@@ -20,59 +20,15 @@ import select
 import signal
 import socket
 import time
-from pathlib import Path
 from typing import Any
 
-from rcb_env.runner import confine, wire, zygote
+from rcb_env.runner import confine, folders, processes, wire, zygote
+from rcb_env.runner.watch import Watch
 
-TREE = Path("/work/tree")
-_SCRATCH = (Path("/work"), Path("/tmp"), Path("/dev/shm"))
-_WATCH_EVERY_S = 0.05
 _SWEEP_FOR_S = 5.0
 _SOON_S = 0.25  # in which the main process is gone once it has said that it ends
 _AT_ONCE = 1 << 15  # bytes that the stream to the host takes without waiting for the host
-_CHUNK = 1 << 16
-_MAX_PIPE = 1 << 20  # bytes that a pipe can be made to hold
 _MAX_FILES_TO_REMOVE = 20_000  # beyond it a new box is quicker
-_FILE_BYTES = 1024  # of memory that a file takes besides its content
-_KILLS_FILES = (  # where the kernel counts them: control groups of version 2, and of version 1
-    "/sys/fs/cgroup/memory.events",
-    "/sys/fs/cgroup/memory/memory.oom_control",
-)
-
-
-class Capture:
-    """The head and the tail of a stream that may be endless, in bounded memory, and which words it held."""
-
-    def __init__(self, limit: int, words: list[str]) -> None:
-        self._half = limit // 2
-        self._head = bytearray()
-        self._tail = bytearray()
-        self._end = b""  # what a word that continues in the next chunk may have begun with
-        self._words = [word.encode() for word in words]
-        self.total = 0
-        self.seen: set[str] = set()
-
-    def feed(self, data: bytes) -> None:
-        """Take the next chunk of the stream."""
-        self.total += len(data)
-        if self._words:
-            text = self._end + data
-            self.seen |= {word.decode() for word in self._words if word in text}
-            self._end = text[-max(map(len, self._words)) :]
-        room = self._half - len(self._head)
-        if room > 0:
-            self._head += data[:room]
-            data = data[room:]
-        if data:
-            self._tail += data
-            del self._tail[: -self._half]
-
-    def content(self) -> bytes:
-        """What is kept of the stream, with a mark where something was left out."""
-        left_out = self.total - len(self._head) - len(self._tail)
-        mark = f"\n[… {left_out} bytes left out …]\n".encode() if left_out else b""
-        return bytes(self._head) + mark + bytes(self._tail)
 
 
 class Runner:
@@ -88,7 +44,7 @@ class Runner:
         self._zygotes: dict[str, tuple[int, socket.socket]] = {}
         self._spare: tuple[str, int] | None = None  # name of its zygote, process id
         self._keep = {1, os.getpid()}
-        self._scratch = [_attributes(folder) for folder in _SCRATCH]
+        self._scratch = [folders.attributes(folder) for folder in folders.SCRATCH]
         self._conditions = {os.getpid(): confine.condition(os.getpid())}
 
     def serve(self) -> None:
@@ -182,13 +138,13 @@ class Runner:
 
     def _run(
         self, header: dict[str, Any], blobs: list[bytes]
-    ) -> tuple[_Watch, dict[str, Any], list[bytes]]:
+    ) -> tuple[Watch, dict[str, Any], list[bytes]]:
         limits = header["limits"]
         if self._spare is not None and self._spare[0] == header["zygote"]:
             self._keep.discard(self._spare[1])  # from here on it is the run
             self._spare = None
         self._drop_spare()
-        _stage(header["paths"], blobs[1:])
+        folders.stage(header["paths"], blobs[1:])
         argument = os.memfd_create("argument")
         _write_all(argument, blobs[0])
         pipes = [os.pipe() for _ in range(4)]  # its result, stdout, stderr, and end
@@ -196,11 +152,11 @@ class Runner:
         request = {
             "do": "run",
             "entry": header["entry"],
-            "folder": str(TREE),
+            "folder": str(folders.TREE),
             "limits": limits,
             "processes_now": len(self._keep) + 1 if self._bounds_processes else None,
         }
-        kills_before = _out_of_memory_kills()
+        kills_before = processes.out_of_memory_kills()
         started = time.monotonic()
         zygote.send(channel, request, (argument, *(write for _, write in pipes)))
         os.close(argument)
@@ -208,9 +164,9 @@ class Runner:
             os.close(write)
         pid = zygote.receive(channel)[0].get("pid", 0)
         reading = [read for read, _ in pipes]
-        run = _Watch(self, pid, channel, reading, limits, header["words"], started)
+        run = Watch(self, pid, channel, reading, limits, header["words"], started)
         ended = run.until_the_end() if pid else "zygote"
-        if ended == "exit" and _out_of_memory_kills() > kills_before:
+        if ended == "exit" and processes.out_of_memory_kills() > kills_before:
             ended = "memory"
         if len(run.result) + run.stdout.total + run.stderr.total > _AT_ONCE:
             self.freeze()  # until the host has taken it, nobody watches what is left
@@ -225,7 +181,7 @@ class Runner:
         return [
             pid
             for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
-            if pid not in self._keep and _lives(pid)
+            if pid not in self._keep and processes.lives(pid)
         ]
 
     def host_is_gone(self) -> bool:
@@ -263,11 +219,14 @@ class Runner:
             return False
         zygote.reap()
         confine.remove_system_v_objects()
-        if _files() > _MAX_FILES_TO_REMOVE:
+        if folders.count_files() > _MAX_FILES_TO_REMOVE:
             return False
         try:
-            emptied = all(_empty(folder) for folder in _SCRATCH)
-            emptied = emptied and [_attributes(folder) for folder in _SCRATCH] == self._scratch
+            emptied = all(folders.empty(folder) for folder in folders.SCRATCH)
+            emptied = (
+                emptied
+                and [folders.attributes(folder) for folder in folders.SCRATCH] == self._scratch
+            )
         except (OSError, RecursionError):
             return False
         return emptied and self._is_as_it_was()
@@ -296,241 +255,10 @@ class Runner:
             return False
 
 
-class _Watch:
-    """One test run, watched from its start to its end."""
-
-    def __init__(
-        self,
-        runner: Runner,
-        pid: int,
-        channel: socket.socket,
-        pipes: list[int],
-        limits: dict[str, Any],
-        words: list[str],
-        started: float,
-    ) -> None:
-        self._runner, self._pid, self._channel, self._limits = runner, pid, channel, limits
-        self._started = started
-        self.result = bytearray()
-        self.stdout = Capture(limits["output_bytes"], words)
-        self.stderr = Capture(limits["output_bytes"], words)
-        self._end = pipes.pop()
-        self._open = dict(zip(pipes, (None, self.stdout, self.stderr), strict=True))
-        self.status: int | None = None  # as waitpid gives it
-        self.wall_s = 0.0
-        self._is_over = False
-        self._poll = select.poll()
-        os.set_blocking(self._end, False)
-        for descriptor in pipes:
-            os.set_blocking(descriptor, False)
-            self._poll.register(descriptor, select.POLLIN)
-        for end in (self._end, channel):
-            self._poll.register(end, select.POLLIN)
-
-    def until_the_end(self) -> str:
-        """Wait for the run's main process; returns exit, timeout, memory, result (too large) or zygote (it died)."""
-        deadline = self._started + self._limits["wall_s"]
-        next_look = self._started + _WATCH_EVERY_S
-        ended = ""
-        while True:
-            now = time.monotonic()
-            if now >= next_look:
-                next_look = now + _WATCH_EVERY_S
-                zygote.reap()
-                if self._runner.host_is_gone():
-                    os._exit(0)
-                if not ended and self._memory_bytes() > self._limits["memory_bytes"]:
-                    ended = self._stop("memory")
-            if not ended and now >= deadline:
-                ended = self._stop("timeout")
-            if not ended and len(self.result) > self._limits["result_bytes"]:
-                ended = self._stop("result")
-            wait_s = next_look - now if ended else min(next_look, deadline) - now
-            for descriptor, _ in self._poll.poll(max(0.0, wait_s) * 1000):
-                if descriptor == self._end:
-                    if not self._read_end():
-                        continue
-                elif descriptor != self._channel.fileno():
-                    self._read(descriptor)
-                    continue
-                elif not self._hear_of_the_end():
-                    ended = "zygote"
-                self.wall_s = time.monotonic() - self._started
-                return ended or "exit"
-
-    def _read_end(self) -> bool:
-        """Whether the main process has said that it ends, and with which code."""
-        try:
-            code = os.read(self._end, 1)
-        except BlockingIOError:  # another process of the run was quicker
-            return False
-        if not code:
-            self._poll.unregister(self._end)  # it ends without a word
-            return False
-        self.status = code[0] << 8
-        return True
-
-    def _stop(self, reason: str) -> str:
-        self._runner.sweep()  # all of them: a process that traces another keeps the news of its end
-        return reason
-
-    def is_over(self, wait_s: float) -> bool:
-        """Whether the main process is gone; ends it if need be. False: its zygote does not say so in time."""
-        if not self._is_over and self._pid:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(self._pid, signal.SIGKILL)
-            if select.select([self._channel], [], [], wait_s)[0]:
-                self._hear_of_the_end()
-        return self._is_over
-
-    def _hear_of_the_end(self) -> bool:
-        report, _ = zygote.receive(self._channel)
-        self._is_over = bool(report)
-        if self.status is None:
-            self.status = report.get("status")
-        return self._is_over
-
-    def drain(self) -> None:
-        """Take what is still in the pipes, of which somebody who is left may yet fill one as it is read."""
-        for descriptor in list(self._open):
-            for _ in range(_MAX_PIPE // _CHUNK + 1):
-                if not self._read(descriptor):
-                    break
-            if descriptor in self._open:
-                os.close(descriptor)
-        os.close(self._end)
-
-    def _read(self, descriptor: int) -> bool:
-        try:
-            data = os.read(descriptor, _CHUNK)
-        except BlockingIOError:
-            return False
-        if not data:
-            self._poll.unregister(descriptor)
-            del self._open[descriptor]
-            os.close(descriptor)
-            return False
-        capture = self._open[descriptor]
-        if capture is not None:
-            capture.feed(data)
-        elif len(self.result) <= self._limits["result_bytes"]:
-            self.result += data
-        return True
-
-    def _memory_bytes(self) -> int:
-        """Memory of all processes of the run: first a cheap upper bound, and the exact share only above the limit."""
-        others = self._runner.others()
-        for pid in filter(_is_headless, others):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        total = sum(_proc_kib(pid, "status", ("RssAnon", "RssShmem", "VmPTE")) for pid in others)
-        if total * 1024 > self._limits["memory_bytes"]:
-            self._runner.freeze()  # so that a horde of processes cannot starve the count
-            others = self._runner.others()
-            total = sum(map(_share_kib, others))
-            if total * 1024 <= self._limits["memory_bytes"]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(-1, signal.SIGCONT)
-        return total * 1024 + _files() * _FILE_BYTES
-
-
-def _out_of_memory_kills() -> int:
-    """How many processes of this box the kernel has killed for memory, where the box has a control group of its own."""
-    for file in _KILLS_FILES:
-        with contextlib.suppress(OSError):
-            rows = (line.split() for line in Path(file).read_text().splitlines())
-            return sum(int(row[1]) for row in rows if row[0] == "oom_kill")
-    return 0
-
-
-def _proc_kib(pid: int, file: str, fields: tuple[str, ...]) -> int:
-    try:
-        text = Path(f"/proc/{pid}/{file}").read_text(errors="replace")
-    except OSError:
-        return 0
-    rows = (line.split() for line in text.splitlines())
-    return sum(int(row[1]) for row in rows if row and row[0].rstrip(":") in fields)
-
-
-def _share_kib(pid: int) -> int:
-    """A process's share of the memory in use; all that it sees where it does not let its share be read."""
-    share = _proc_kib(pid, "smaps_rollup", ("Pss_Anon", "Pss_Shmem"))
-    share = share or _proc_kib(pid, "status", ("RssAnon", "RssShmem"))
-    return share + _proc_kib(pid, "status", ("VmPTE",))
-
-
-def _files() -> int:
-    """How many files and folders a run has made."""
-    total = 0
-    for folder in _SCRATCH:
-        with contextlib.suppress(OSError):
-            space = os.statvfs(folder)
-            total += space.f_files - space.f_ffree
-    return total
-
-
-def _state(pid: int) -> tuple[str, int]:
-    """The state of a process's first thread, and how many threads it has."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return "X", 0
-    fields = text.rpartition(")")[2].split()
-    return fields[0], int(fields[17])
-
-
-def _lives(pid: int) -> bool:
-    state, threads = _state(pid)
-    return state not in "ZX" or threads > 1
-
-
-def _is_headless(pid: int) -> bool:
-    """Whether only the first thread of a process has ended. Nobody can see the memory of such a one."""
-    state, threads = _state(pid)
-    return state == "Z" and threads > 1
-
-
 def _write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-def _stage(paths: list[str], contents: list[bytes]) -> None:
-    TREE.mkdir(parents=True)
-    made = {TREE}
-    for path, content in zip(paths, contents, strict=True):
-        target = TREE / path
-        if target.parent not in made:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            made.add(target.parent)
-        target.write_bytes(content)
-
-
-def _empty(folder: Path) -> bool:
-    """Remove what is in a folder, whatever its modes; nobody is left who could put something in its place meanwhile."""
-    with contextlib.suppress(FileNotFoundError):
-        _remove_entries(str(folder))
-        return not os.listdir(folder)
-    return True
-
-
-def _remove_entries(folder: str) -> None:
-    for entry in os.scandir(folder):
-        if entry.is_dir(follow_symlinks=False):
-            os.chmod(entry.path, 0o700)
-            _remove_entries(entry.path)
-            os.rmdir(entry.path)
-        else:
-            os.unlink(entry.path)
-
-
-def _attributes(folder: Path) -> tuple[object, ...]:
-    """What code may change of a scratch folder where it owns it; the times are put back."""
-    with contextlib.suppress(PermissionError):
-        os.utime(folder, (0, 0))
-    status = folder.stat()
-    return status.st_mode, status.st_uid, status.st_gid, tuple(os.listxattr(folder))
 
 
 def main(settings: dict[str, Any]) -> None:

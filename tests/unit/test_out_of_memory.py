@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rcb_env.runner import main
+from rcb_env.runner import processes
 
 VERSION_1 = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"
 VERSION_2 = "low 0\nhigh 7\nmax 9\noom 8\noom_kill 2\noom_group_kill 1\n"
@@ -32,7 +32,7 @@ def test_kills_are_counted_in_both_versions_of_control_groups(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     places = [
-        str(tmp_path / Path(file).relative_to("/sys/fs/cgroup")) for file in main._KILLS_FILES
+        str(tmp_path / Path(file).relative_to("/sys/fs/cgroup")) for file in processes.KILLS_FILES
     ]
-    monkeypatch.setattr(main, "_KILLS_FILES", places)
-    assert main._out_of_memory_kills() == kills
+    monkeypatch.setattr(processes, "KILLS_FILES", places)
+    assert processes.out_of_memory_kills() == kills

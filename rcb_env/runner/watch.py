@@ -1,0 +1,205 @@
+"""One test run, watched from its start to its end: its limits, its output, and how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import time
+from typing import Any, Protocol
+
+from rcb_env.runner import folders, processes, zygote
+
+_WATCH_EVERY_S = 0.05
+_CHUNK = 1 << 16
+_MAX_PIPE = 1 << 20  # bytes that a pipe can be made to hold
+_FILE_BYTES = 1024  # of memory that a file takes besides its content
+
+
+class Capture:
+    """The head and the tail of a stream that may be endless, in bounded memory, and which words it held."""
+
+    def __init__(self, limit: int, words: list[str]) -> None:
+        self._half = limit // 2
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._end = b""  # what a word that continues in the next chunk may have begun with
+        self._words = [word.encode() for word in words]
+        self.total = 0
+        self.seen: set[str] = set()
+
+    def feed(self, data: bytes) -> None:
+        """Take the next chunk of the stream."""
+        self.total += len(data)
+        if self._words:
+            text = self._end + data
+            self.seen |= {word.decode() for word in self._words if word in text}
+            self._end = text[-max(map(len, self._words)) :]
+        room = self._half - len(self._head)
+        if room > 0:
+            self._head += data[:room]
+            data = data[room:]
+        if data:
+            self._tail += data
+            del self._tail[: -self._half]
+
+    def content(self) -> bytes:
+        """What is kept of the stream, with a mark where something was left out."""
+        left_out = self.total - len(self._head) - len(self._tail)
+        mark = f"\n[… {left_out} bytes left out …]\n".encode() if left_out else b""
+        return bytes(self._head) + mark + bytes(self._tail)
+
+
+class Box(Protocol):
+    """What the watch needs of the box around a run."""
+
+    def others(self) -> list[int]:
+        """Every living process but those that stay."""
+
+    def host_is_gone(self) -> bool:
+        """Whether nobody waits for the run any more."""
+
+    def freeze(self) -> None:
+        """Stop every process of the run."""
+
+    def sweep(self) -> bool:
+        """Kill every process of the run."""
+
+
+class Watch:
+    """One test run, watched from its start to its end."""
+
+    def __init__(
+        self,
+        box: Box,
+        pid: int,
+        channel: socket.socket,
+        pipes: list[int],
+        limits: dict[str, Any],
+        words: list[str],
+        started: float,
+    ) -> None:
+        self._box, self._pid, self._channel, self._limits = box, pid, channel, limits
+        self._started = started
+        self.result = bytearray()
+        self.stdout = Capture(limits["output_bytes"], words)
+        self.stderr = Capture(limits["output_bytes"], words)
+        self._end = pipes.pop()
+        self._open = dict(zip(pipes, (None, self.stdout, self.stderr), strict=True))
+        self.status: int | None = None  # as waitpid gives it
+        self.wall_s = 0.0
+        self._is_over = False
+        self._poll = select.poll()
+        os.set_blocking(self._end, False)
+        for descriptor in pipes:
+            os.set_blocking(descriptor, False)
+            self._poll.register(descriptor, select.POLLIN)
+        for end in (self._end, channel):
+            self._poll.register(end, select.POLLIN)
+
+    def until_the_end(self) -> str:
+        """Wait for the run's main process; returns exit, timeout, memory, result (too large) or zygote (it died)."""
+        deadline = self._started + self._limits["wall_s"]
+        next_look = self._started + _WATCH_EVERY_S
+        ended = ""
+        while True:
+            now = time.monotonic()
+            if now >= next_look:
+                next_look = now + _WATCH_EVERY_S
+                zygote.reap()
+                if self._box.host_is_gone():
+                    os._exit(0)
+                if not ended and self._memory_bytes() > self._limits["memory_bytes"]:
+                    ended = self._stop("memory")
+            if not ended and now >= deadline:
+                ended = self._stop("timeout")
+            if not ended and len(self.result) > self._limits["result_bytes"]:
+                ended = self._stop("result")
+            wait_s = next_look - now if ended else min(next_look, deadline) - now
+            for descriptor, _ in self._poll.poll(max(0.0, wait_s) * 1000):
+                if descriptor == self._end:
+                    if not self._read_end():
+                        continue
+                elif descriptor != self._channel.fileno():
+                    self._read(descriptor)
+                    continue
+                elif not self._hear_of_the_end():
+                    ended = "zygote"
+                self.wall_s = time.monotonic() - self._started
+                return ended or "exit"
+
+    def _read_end(self) -> bool:
+        """Whether the main process has said that it ends, and with which code."""
+        try:
+            code = os.read(self._end, 1)
+        except BlockingIOError:  # another process of the run was quicker
+            return False
+        if not code:
+            self._poll.unregister(self._end)  # it ends without a word
+            return False
+        self.status = code[0] << 8
+        return True
+
+    def _stop(self, reason: str) -> str:
+        self._box.sweep()  # all of them: a process that traces another keeps the news of its end
+        return reason
+
+    def is_over(self, wait_s: float) -> bool:
+        """Whether the main process is gone; ends it if need be. False: its zygote does not say so in time."""
+        if not self._is_over and self._pid:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self._pid, signal.SIGKILL)
+            if select.select([self._channel], [], [], wait_s)[0]:
+                self._hear_of_the_end()
+        return self._is_over
+
+    def _hear_of_the_end(self) -> bool:
+        report, _ = zygote.receive(self._channel)
+        self._is_over = bool(report)
+        if self.status is None:
+            self.status = report.get("status")
+        return self._is_over
+
+    def drain(self) -> None:
+        """Take what is still in the pipes, of which somebody who is left may yet fill one as it is read."""
+        for descriptor in list(self._open):
+            for _ in range(_MAX_PIPE // _CHUNK + 1):
+                if not self._read(descriptor):
+                    break
+            if descriptor in self._open:
+                os.close(descriptor)
+        os.close(self._end)
+
+    def _read(self, descriptor: int) -> bool:
+        try:
+            data = os.read(descriptor, _CHUNK)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._poll.unregister(descriptor)
+            del self._open[descriptor]
+            os.close(descriptor)
+            return False
+        capture = self._open[descriptor]
+        if capture is not None:
+            capture.feed(data)
+        elif len(self.result) <= self._limits["result_bytes"]:
+            self.result += data
+        return True
+
+    def _memory_bytes(self) -> int:
+        """Memory of all processes of the run: first a cheap upper bound, and the exact share only above the limit."""
+        others = self._box.others()
+        for pid in filter(processes.is_headless, others):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        total = processes.memory_at_most(others)
+        if total > self._limits["memory_bytes"]:
+            self._box.freeze()  # so that a horde of processes cannot starve the count
+            total = processes.memory(self._box.others())
+            if total <= self._limits["memory_bytes"]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(-1, signal.SIGCONT)
+        return total + folders.count_files() * _FILE_BYTES
