@@ -87,6 +87,8 @@ def _measure(maker: Maker, number: int, runs: int) -> list[str]:
         _together([threading.Thread(target=start) for _ in range(number)])
         took = time.monotonic() - started
         _together([threading.Thread(target=use, args=(box,)) for box in made])
+        for box in made:
+            box.ping()  # answered once the box has cleaned up and has its next process
         sizes = [_memory(_first_process(box)) for box in made]
     finally:
         for box in made:

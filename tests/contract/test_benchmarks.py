@@ -99,3 +99,10 @@ def test_folders_without_the_public_data_set_are_skipped_with_a_line_that_says_s
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (note,) = folders.run(None, [], quick=True).notes
     assert re.search("Skipped: .*rcb pull researchcodebench", note)
+
+
+def test_memory_of_warm_boxes_is_told_and_each_answers() -> None:
+    command = [sys.executable, "-m", "benchmarks.memory", "--boxes", "2", "--runs", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"bubblewrap .* 2 .* MiB .* 2/2 ", done.stdout), done.stdout
