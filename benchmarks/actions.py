@@ -14,10 +14,10 @@ from typing import Any
 
 from benchmarks.measure import Job, Result, Row, take_turns
 from benchmarks.plain import Plain
-from rcb_env.datasets import load_dataset
-from rcb_env.env import ResearchCodeEnv
-from rcb_env.grading import Grader
-from rcb_env.papers import Challenge
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.papers import Challenge
+from rcb_env.env.environment import ResearchCodeEnv
+from rcb_env.grading.grader import Grader
 
 _CHALLENGE = "DyT/forward"
 _FRESH, _WARM = "tests, fresh interpreter", "tests, warm process"
@@ -128,7 +128,8 @@ def _containers(image: str) -> Iterator[tuple[Job, Job]]:
     Both go through the engine's API, which is quicker than the command line.
     """
     from rcb_env.sandbox import docker_images
-    from rcb_env.sandbox.docker import LABEL, engine, owner
+    from rcb_env.sandbox.docker import LABEL, owner
+    from rcb_env.sandbox.engine import engine
 
     tag = docker_images.tag(image)
     settings: dict[str, Any] = {"network_mode": "none", "labels": {LABEL: owner()}}

@@ -21,11 +21,11 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.measure import Job, Result, Row, median, take_turns
-from rcb_env.datasets import load_dataset
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.papers import Challenge, Paper
+from rcb_env.dataset.published import RESEARCHCODEBENCH, folder_of
 from rcb_env.errors import UsageError
-from rcb_env.grading import Grader
-from rcb_env.papers import Challenge, Paper
-from rcb_env.published import RESEARCHCODEBENCH, folder_of
+from rcb_env.grading.grader import Grader
 from rcb_env.sandbox import images
 
 _MAKER = "bubblewrap"  # its boxes use the very environment that the fresh interpreter uses

@@ -9,9 +9,9 @@ from functools import partial
 
 from benchmarks.measure import Job, Result, Row, take_turns
 from benchmarks.plain import Plain
-from rcb_env.datasets import load_dataset
-from rcb_env.grading import Grader
-from rcb_env.papers import Challenge
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.papers import Challenge
+from rcb_env.grading.grader import Grader
 
 _FRESH = "fresh interpreter"
 _TARGET = "p50 <= 50 ms"

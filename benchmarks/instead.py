@@ -23,10 +23,10 @@ from typing import Any
 
 from benchmarks.measure import Job, Result, Row, median, take_turns
 from benchmarks.plain import Plain
-from rcb_env.datasets import load_dataset
-from rcb_env.env import ResearchCodeEnv
-from rcb_env.grading import Grader
-from rcb_env.papers import Challenge
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.papers import Challenge
+from rcb_env.env.environment import ResearchCodeEnv
+from rcb_env.grading.grader import Grader
 
 CHALLENGE = "DyT/forward"
 STEPS = ("reset", "read", "edit", "run_tests", "fork", "restore")
@@ -142,7 +142,8 @@ def _arguments(plain: Plain) -> list[str]:
 def _docker_exec(challenge: Challenge, plain: Plain) -> Iterator[Shell]:
     """The engine's API, which is quicker than its command line."""
     from rcb_env.sandbox import docker_images
-    from rcb_env.sandbox.docker import LABEL, engine, owner
+    from rcb_env.sandbox.docker import LABEL, owner
+    from rcb_env.sandbox.engine import engine
 
     container = engine().containers.run(
         docker_images.tag(challenge.paper.image),
@@ -204,9 +205,10 @@ def _swe_rex(challenge: Challenge, plain: Plain) -> Iterator[Shell]:
     from swerex.runtime.abstract import Command
     from swerex.utils.log import get_logger
 
-    from rcb_env.sandbox import docker, docker_images
+    from rcb_env.sandbox import docker_images
+    from rcb_env.sandbox.engine import engine
 
-    if not docker.engine().networks.list(names=["bridge"]):
+    if not engine().networks.list(names=["bridge"]):
         raise LeftOut("its server is asked over a port, and the engine has no bridge network")
     logger = get_logger("rcb-benchmark")
     logger.setLevel(logging.CRITICAL)

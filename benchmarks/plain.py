@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 import rcb_env
-from rcb_env.papers import Challenge
+from rcb_env.dataset.papers import Challenge
 from rcb_env.runner import wire
 from rcb_env.sandbox import images
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from benchmarks.measure import Result, median, take_turns
-from rcb_env.env import ResearchCodeEnv
-from rcb_env.grading import Grader
+from rcb_env.env.environment import ResearchCodeEnv
+from rcb_env.grading.grader import Grader
 
 _EPISODE = 50  # steps
 _LEAST = {"docker": 1_500, "bubblewrap": 2_500}  # per second

@@ -2,7 +2,7 @@
 
 A model of our own, in a process of its own, takes its time for every reply and plays a tool user:
 it reads the file some times, writes the right code, runs the tests and submits. What is measured is
-the whole run of `rcb_env.experiment` as `rcb run` does it: agents, HTTP, records on disk, boxes and
+the whole run of `rcb_env.runs` as `rcb run` does it: agents, HTTP, records on disk, boxes and
 grading. Beside the wall time, the processor time of the driver for each model call, everything
 included that the driver does between two calls; boxes are processes of their own and not in it.
 """
@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Result
-from rcb_env.agent import ModelSettings
-from rcb_env.datasets import load_dataset
-from rcb_env.experiment import RunConfig, open_run, run_experiment
-from rcb_env.store import RunStore
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.play.agent import ModelSettings
+from rcb_env.runs import RunConfig, open_run, run_experiment
+from rcb_env.runs.store import RunStore
 
 CHALLENGE = "DyT/forward"
 CALLS = 10  # of each episode

@@ -13,22 +13,21 @@ from gymnasium.envs.registration import register as _register
 from gymnasium.envs.registration import registry as _registry
 
 if TYPE_CHECKING:
-    from rcb_env.actions import TOOLS, ActionSpace, TextSpace, Tool, ToolCall, parse, tool_schemas
-    from rcb_env.agent import (
-        Agent,
-        BudgetSpent,
-        ModelSettings,
-        NoAnswer,
-        Task,
-        Turn,
-        Usage,
-        agent_names,
-        make_agent,
-        without_credentials,
+    from rcb_env.dataset.loading import load_dataset
+    from rcb_env.dataset.markers import Masked
+    from rcb_env.dataset.papers import Challenge, Dataset, Paper
+    from rcb_env.env.actions import (
+        TOOLS,
+        ActionSpace,
+        TextSpace,
+        Tool,
+        ToolCall,
+        parse,
+        tool_schemas,
     )
-    from rcb_env.datasets import load_dataset
-    from rcb_env.env import EnvSnapshot, ResearchCodeEnv
-    from rcb_env.episode import Budgets, Episode, Recorder, play_episode
+    from rcb_env.env.environment import EnvSnapshot, ResearchCodeEnv
+    from rcb_env.env.rewards import RewardSpec, reward_spec, rewards_of
+    from rcb_env.env.vector import Arrival, ChallengeVectorEnv
     from rcb_env.errors import (
         AgentError,
         ModelError,
@@ -39,14 +38,22 @@ if TYPE_CHECKING:
         SandboxUnavailable,
         StoreError,
         UsageError,
+        without_credentials,
     )
-    from rcb_env.extraction import Extracted, extract
-    from rcb_env.grading import Grader, Verdict
-    from rcb_env.markers import Masked
+    from rcb_env.grading.grader import Grader, Verdict
     from rcb_env.mutation import Mutant, mutants
-    from rcb_env.papers import Challenge, Dataset, Paper
-    from rcb_env.rewards import RewardSpec, reward_spec, rewards_of
-    from rcb_env.vector import Arrival, ChallengeVectorEnv
+    from rcb_env.play.agent import (
+        Agent,
+        BudgetSpent,
+        ModelSettings,
+        NoAnswer,
+        Task,
+        Turn,
+        Usage,
+    )
+    from rcb_env.play.episode import Budgets, Episode, Recorder, play_episode
+    from rcb_env.play.extraction import Extracted, extract
+    from rcb_env.play.registry import agent_names, make_agent
     from rcb_env.wrappers import (
         ChatMessages,
         DiscreteChoice,
@@ -56,7 +63,7 @@ if TYPE_CHECKING:
     )
 
 _HOME = {
-    "rcb_env.actions": (
+    "rcb_env.env.actions": (
         "TOOLS",
         "ActionSpace",
         "TextSpace",
@@ -65,8 +72,8 @@ _HOME = {
         "parse",
         "tool_schemas",
     ),
-    "rcb_env.env": ("EnvSnapshot", "ResearchCodeEnv"),
-    "rcb_env.agent": (
+    "rcb_env.env.environment": ("EnvSnapshot", "ResearchCodeEnv"),
+    "rcb_env.play.agent": (
         "Agent",
         "BudgetSpent",
         "ModelSettings",
@@ -74,11 +81,9 @@ _HOME = {
         "Task",
         "Turn",
         "Usage",
-        "agent_names",
-        "make_agent",
-        "without_credentials",
     ),
-    "rcb_env.episode": ("Budgets", "Episode", "Recorder", "play_episode"),
+    "rcb_env.play.registry": ("agent_names", "make_agent"),
+    "rcb_env.play.episode": ("Budgets", "Episode", "Recorder", "play_episode"),
     "rcb_env.errors": (
         "AgentError",
         "ModelError",
@@ -89,15 +94,16 @@ _HOME = {
         "SandboxUnavailable",
         "StoreError",
         "UsageError",
+        "without_credentials",
     ),
-    "rcb_env.extraction": ("Extracted", "extract"),
-    "rcb_env.grading": ("Grader", "Verdict"),
-    "rcb_env.markers": ("Masked",),
+    "rcb_env.play.extraction": ("Extracted", "extract"),
+    "rcb_env.grading.grader": ("Grader", "Verdict"),
+    "rcb_env.dataset.markers": ("Masked",),
     "rcb_env.mutation": ("Mutant", "mutants"),
-    "rcb_env.datasets": ("load_dataset",),
-    "rcb_env.papers": ("Challenge", "Dataset", "Paper"),
-    "rcb_env.rewards": ("RewardSpec", "reward_spec", "rewards_of"),
-    "rcb_env.vector": ("Arrival", "ChallengeVectorEnv"),
+    "rcb_env.dataset.loading": ("load_dataset",),
+    "rcb_env.dataset.papers": ("Challenge", "Dataset", "Paper"),
+    "rcb_env.env.rewards": ("RewardSpec", "reward_spec", "rewards_of"),
+    "rcb_env.env.vector": ("Arrival", "ChallengeVectorEnv"),
     "rcb_env.wrappers": (
         "ChatMessages",
         "DiscreteChoice",
@@ -171,8 +177,8 @@ if ENV_ID not in _registry:
     # `fork` are there on what `gymnasium.make` returns.
     _register(
         ENV_ID,
-        entry_point="rcb_env.env:ResearchCodeEnv",
-        vector_entry_point="rcb_env.vector:ChallengeVectorEnv",
+        entry_point="rcb_env.env.environment:ResearchCodeEnv",
+        vector_entry_point="rcb_env.env.vector:ChallengeVectorEnv",
         order_enforce=False,
         disable_env_checker=True,
     )

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import difflib
 import traceback
+import urllib.parse
 from collections.abc import Iterable
 from pathlib import PurePath
 
@@ -126,3 +127,12 @@ def unknown(kind: str, name: str, known: Iterable[str], *, where: str = "") -> U
     hint = f" Did you mean {', '.join(by_lowercase[n] for n in near)}?" if near else ""
     listing = f" `{where}` lists them." if where else f" Write one of {', '.join(names)}."
     return UsageError(f"unknown {kind} {name!r}.{hint}{listing}")
+
+
+def without_credentials(url: str) -> str:
+    """An address without the ``user:password@`` it may hold, for messages and records."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+    except ValueError:
+        return url
+    return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))

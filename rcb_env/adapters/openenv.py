@@ -20,7 +20,7 @@ import click
 from pydantic import Field
 
 from rcb_env.adapters import needs
-from rcb_env.env import ResearchCodeEnv
+from rcb_env.env.environment import ResearchCodeEnv
 
 needs("openenv.core", "openenv")
 

@@ -17,8 +17,8 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rcb_env.actions import TOOLS, OutOfBudget, Tool
-from rcb_env.env import ResearchCodeEnv
+from rcb_env.env.actions import TOOLS, OutOfBudget, Tool
+from rcb_env.env.environment import ResearchCodeEnv
 from rcb_env.wrappers.layer import left
 
 SYSTEM = "You write the missing code of a paper. Act with the tools; submit when you are done."

@@ -18,10 +18,10 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, cast
 
-from rcb_env.actions import OutOfBudget
 from rcb_env.adapters import needs
-from rcb_env.datasets import load_dataset
-from rcb_env.env import ResearchCodeEnv
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.env.actions import OutOfBudget
+from rcb_env.env.environment import ResearchCodeEnv
 from rcb_env.errors import SandboxError
 from rcb_env.wrappers.chat import SYSTEM, ChatMessages
 

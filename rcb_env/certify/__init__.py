@@ -11,7 +11,7 @@ becomes a `Problem` with file and line.
     certificate.py  what was found, and the file of it that is committed with a data set
 
 Not covered: the prose of a paper; known exploits, which have tests of their own; papers in the
-public layout (`rcb_env.suites`).
+public layout (`rcb_env.certify.suites`).
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ from typing import Any, Literal
 
 from rcb_env.certify.problem import Problem
 from rcb_env.certify.reasons import SURVIVORS_FILE
-from rcb_env.certify.verdicts import grading_code
+from rcb_env.dataset.papers import Paper
 from rcb_env.errors import UsageError
-from rcb_env.papers import Paper
+from rcb_env.grading.code import grading_code
 from rcb_env.sandbox import images
 
 Depth = Literal["light", "quick", "full"]

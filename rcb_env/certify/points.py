@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 
 from rcb_env.certify.problem import Problem, problem_of
 from rcb_env.certify.reasons import Reasons
+from rcb_env.dataset.markers import find_regions
+from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import PaperError, counted
-from rcb_env.markers import find_regions
-from rcb_env.papers import Challenge, Paper
 
 MAX_REGION_LINES = 60
 STILL_TO_WRITE = "TODO(rcb new)"  # what `rcb new` marks lines with that somebody has to write

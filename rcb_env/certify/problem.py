@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rcb_env.dataset.papers import Challenge
 from rcb_env.errors import PaperError
-from rcb_env.papers import Challenge
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pydantic import model_validator
 
 from rcb_env.certify.problem import Problem
+from rcb_env.dataset.metadata import Document, Name, Strict, Words, read_yaml
+from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import PaperError
-from rcb_env.metadata import Document, Name, Strict, Words, read_yaml
 from rcb_env.mutation import Mutant, mutants
-from rcb_env.papers import Challenge, Paper
 
 SURVIVORS_FILE = "tests/survivors.yaml"
 

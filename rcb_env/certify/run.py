@@ -24,12 +24,12 @@ from rcb_env.certify.points import static_problems
 from rcb_env.certify.problem import Problem, problem_of
 from rcb_env.certify.reasons import SURVIVORS_FILE, Reasons
 from rcb_env.certify.verdicts import Verdicts
+from rcb_env.dataset.markers import raw_body, strip_tags
+from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import BoxDied, SandboxUnavailable
-from rcb_env.grading import Grader, Output
-from rcb_env.markers import raw_body, strip_tags
+from rcb_env.grading.grader import Grader, Output
+from rcb_env.grading.verdict import Verdict
 from rcb_env.mutation import Mutant, mutants
-from rcb_env.papers import Challenge, Paper
-from rcb_env.verdict import Verdict
 
 MAX_WARM_TEST_S = 2.0
 MIN_KILLED = 0.95  # of the mutants without a written reason

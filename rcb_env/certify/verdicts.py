@@ -2,7 +2,7 @@
 
 Guarantees: a verdict is found again only if the graded tree, the paper's tests and limits, the code
 that grades, and the versions of Python, numpy and torch are the same.
-Not covered: what is asked and what follows from the answers (run.py, `rcb_env.suites`).
+Not covered: what is asked and what follows from the answers (run.py, `rcb_env.certify.suites`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ import importlib.metadata
 import json
 import platform
 import threading
-from collections.abc import Iterable
 from pathlib import Path
 
-from rcb_env.papers import Challenge, Paper
-
-_PACKAGE = Path(__file__).parents[1]
+from rcb_env.dataset.papers import Challenge, Paper
+from rcb_env.grading.code import grading_code
 
 
 class Verdicts:
@@ -70,33 +68,13 @@ class Verdicts:
                     file.write(json.dumps({"key": key, "value": value}) + "\n")
 
 
-@functools.cache  # one process has one answer, also when somebody edits the code meanwhile
-def grading_code() -> str:
-    """Hash of the code that turns a native paper's candidate into a verdict; the same on every machine."""
-    public = (
-        "suite_run.py",
-    )  # for papers in the public layout only, as guarded.py and canaries.py
-    runner = [path for path in sorted(_PACKAGE.glob("runner/*.py")) if path.name not in public]
-    modules = ("cases", "grading", "verdict", "isolated", "mutation")
-    return _hash_of([*(_PACKAGE / f"{name}.py" for name in modules), *runner])
-
-
 @functools.cache
 def machinery() -> str:
     """Hash of all that turns any candidate into a verdict here: the code, and the versions in use."""
-    public = [_PACKAGE / name for name in ("guarded.py", "canaries.py", "runner/suite_run.py")]
-    code = f"{grading_code()} {_hash_of(public)}"
-    state = hashlib.sha256(f"{code} {platform.python_version()}".encode())
+    state = hashlib.sha256(f"{grading_code()} {platform.python_version()}".encode())
     for name in ("numpy", "torch"):
         try:
             state.update(f"{name} {importlib.metadata.version(name)}".encode())
         except importlib.metadata.PackageNotFoundError:
             continue
-    return state.hexdigest()
-
-
-def _hash_of(sources: Iterable[Path]) -> str:
-    state = hashlib.sha256()
-    for source in sources:
-        state.update(source.read_bytes())
     return state.hexdigest()

@@ -23,12 +23,13 @@ def play_arms(given: Mapping[str, Any], folder: Path | None, *, resume: bool) ->
         RcbError: as `rcb run` does for one agent.
         click.exceptions.Exit: with code 1: infrastructure left an arm without any verdict.
     """
-    from rcb_env.cli.run import prepare_sandbox, run_config, show_progress
-    from rcb_env.experiment import Interrupted, default_folder, run_experiment
-    from rcb_env.experiment.arms import arm_configs, open_arms, split_arms
-    from rcb_env.experiment.plan import planned
-    from rcb_env.experiment.spending import RunBudgetSpent
-    from rcb_env.store import arms_of
+    from rcb_env.cli.session import prepare_sandbox, show_progress
+    from rcb_env.cli.settings import run_config
+    from rcb_env.runs import Interrupted, default_folder, run_experiment
+    from rcb_env.runs.arms import arm_configs, open_arms, split_arms
+    from rcb_env.runs.plan import planned
+    from rcb_env.runs.spending import RunBudgetSpent
+    from rcb_env.runs.store import arms_of
 
     agents = split_arms(given["arms"]) if given["arms"] else list(arms_of(folder or "").values())
     base = run_config({**given, "agent": agents[0]})
@@ -56,7 +57,7 @@ def _finish(folder: Path, names: list[str], *, quiet: bool, as_json: bool) -> No
     from rcb_env.cli.results import console_for
     from rcb_env.report import comparison, tables
     from rcb_env.report.summary import summarize
-    from rcb_env.store import RunStore
+    from rcb_env.runs.store import RunStore
 
     stores = [RunStore.open(folder / name) for name in names]
     summaries = [summarize(store) for store in stores]

@@ -11,7 +11,7 @@ import click
 from rcb_env.cli import options
 
 if TYPE_CHECKING:
-    from rcb_env.papers import Challenge
+    from rcb_env.dataset.papers import Challenge
 
 
 @click.group("list")
@@ -24,7 +24,7 @@ def list_() -> None:
 @options.as_json
 def list_papers(dataset: str, as_json: bool) -> None:
     """List the papers of a data set; with --json one object a line."""
-    from rcb_env.datasets import load_dataset
+    from rcb_env.dataset.loading import load_dataset
 
     rows = [
         {
@@ -49,7 +49,7 @@ def list_challenges(
     dataset: str, papers: Sequence[str], challenges: Sequence[str], as_json: bool
 ) -> None:
     """List challenges; with --json one object a line: id, paper, file, hint, lines."""
-    from rcb_env.datasets import load_dataset
+    from rcb_env.dataset.loading import load_dataset
 
     rows = [
         {
@@ -70,7 +70,7 @@ def list_agents(as_json: bool) -> None:
     """List the agents and their settings (``--agent NAME:setting=value,…``); with --json one object a line."""
     from importlib.metadata import entry_points
 
-    from rcb_env.agent import AGENTS
+    from rcb_env.play.registry import AGENTS
 
     rows: list[dict[str, Any]] = []
     for point in sorted(entry_points(group=AGENTS), key=lambda point: point.name):
@@ -127,7 +127,7 @@ def _settings(agent: type[Any]) -> dict[str, object]:
 @options.as_json
 def show(challenge: str, dataset: str, with_paper: bool, reference: bool, as_json: bool) -> None:
     """Show a challenge: its hint, its size, and the files an agent sees."""
-    from rcb_env.datasets import load_dataset
+    from rcb_env.dataset.loading import load_dataset
 
     found = load_dataset(dataset).challenge(challenge)
     if as_json:

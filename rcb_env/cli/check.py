@@ -14,8 +14,8 @@ from rcb_env.errors import counted
 
 if TYPE_CHECKING:
     from rcb_env.certify import Certificate, CertificateFile, Depth
-    from rcb_env.papers import Paper
-    from rcb_env.suites import Kind, SuiteReport
+    from rcb_env.certify.suites import Kind, SuiteReport
+    from rcb_env.dataset.papers import Paper
 
 
 @click.command()
@@ -63,11 +63,11 @@ def check(
     """
     from rcb_env import sandbox as sandboxes
     from rcb_env.certify import Certificate, CertificateFile, Problem, certify
+    from rcb_env.certify.suites import survey
     from rcb_env.cli.progress import Progress
-    from rcb_env.datasets import load_dataset
+    from rcb_env.dataset.loading import load_dataset
     from rcb_env.errors import PaperError, unknown
-    from rcb_env.grading import Grader
-    from rcb_env.suites import survey
+    from rcb_env.grading.grader import Grader
 
     try:
         loaded = load_dataset(dataset)

@@ -26,7 +26,7 @@ def compare(runs: Sequence[str], brief: bool, as_json: bool) -> None:
     from rcb_env.cli.results import console_for, expanded
     from rcb_env.errors import UsageError
     from rcb_env.report import comparison, tables
-    from rcb_env.store import RunStore
+    from rcb_env.runs.store import RunStore
 
     folders = expanded(runs)
     names = _names(folders)

@@ -69,8 +69,8 @@ class Finding:
 @options.as_json
 def doctor(prepare: bool, dataset: str, quiet: bool, as_json: bool) -> None:
     """Say what works on this machine. Exit code 0 if code can be run in at least one sandbox."""
-    from rcb_env.cli.run import realise
-    from rcb_env.datasets import load_dataset
+    from rcb_env.cli.session import realise
+    from rcb_env.dataset.loading import load_dataset
 
     images = sorted({paper.image for paper in load_dataset(dataset).papers})
     if prepare:
@@ -158,7 +158,7 @@ def _environments(names: Sequence[str]) -> list[Finding]:
 
 
 def _keys() -> list[Finding]:
-    from rcb_env.agent import without_credentials
+    from rcb_env.errors import without_credentials
 
     key = "OPENAI_API_KEY"
     found = (

@@ -41,8 +41,8 @@ def export(runs: Sequence[str], form: str, out: str, reward: str, force: bool) -
     sent are not in them; `rcb trajectory` shows those. Exit code 1, and no FILE, if no episode gives a row.
     """
     from rcb_env.cli.results import expanded
+    from rcb_env.env.rewards import reward_spec
     from rcb_env.report import training
-    from rcb_env.rewards import reward_spec
 
     spec = reward_spec(reward)
     made = training.export(

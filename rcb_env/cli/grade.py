@@ -11,7 +11,7 @@ import click
 from rcb_env.cli import options
 
 if TYPE_CHECKING:
-    from rcb_env.extraction import Extractor
+    from rcb_env.play.extraction import Extractor
 
 
 @click.command()
@@ -49,11 +49,11 @@ def grade(
     the code is extracted) or `code` (goes into the region as it is). With --papers or --challenges, what the file lacks
     of them counts as missing.
     """
-    from rcb_env.cli.run import finish, prepare_sandbox, show_progress
-    from rcb_env.datasets import load_dataset
+    from rcb_env.cli.session import finish, prepare_sandbox, show_progress
+    from rcb_env.dataset.loading import load_dataset
     from rcb_env.errors import UsageError
-    from rcb_env.experiment import default_folder, grade_completions, regrade
-    from rcb_env.store import RunStore
+    from rcb_env.runs import default_folder, grade_completions, regrade
+    from rcb_env.runs.store import RunStore
 
     path = Path(source)
     if not path.exists():

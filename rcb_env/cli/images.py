@@ -22,7 +22,7 @@ def images() -> None:
 )
 def build(image: str | None, base: str | None) -> None:
     """Build an image, or those of the bundled papers, unless built already."""
-    from rcb_env.datasets import load_dataset
+    from rcb_env.dataset.loading import load_dataset
     from rcb_env.sandbox import docker_images
 
     needed = {paper.image for paper in load_dataset().papers}

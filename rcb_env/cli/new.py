@@ -24,8 +24,8 @@ def new(paper: str, dataset: Path) -> None:
     written; `rcb suggest` proposes regions of the paper's code. Whatever plays a data set plays all its papers, so an
     unfinished one belongs into a data set of its own.
     """
-    from rcb_env import bundled
-    from rcb_env.scaffold import create
+    from rcb_env.author.scaffold import create
+    from rcb_env.dataset import bundled
 
     for path in create(paper, dataset):
         click.echo(f"wrote {path}")

@@ -19,9 +19,9 @@ def pull(name: str, source: str | None) -> None:
     The copy is one pinned commit and is checked to be what was published. It goes to the user's cache. Pulling again
     checks the copy, and replaces it if it was changed.
     """
+    from rcb_env.dataset.published import PUBLISHED
+    from rcb_env.dataset.pull import pull as pull_now
     from rcb_env.errors import unknown
-    from rcb_env.published import PUBLISHED
-    from rcb_env.pull import pull as pull_now
 
     if name not in PUBLISHED:
         raise unknown("data set", name, PUBLISHED)

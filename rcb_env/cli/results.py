@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from rcb_env.report.summary import RunSummary
-    from rcb_env.store import RunStore
+    from rcb_env.runs.store import RunStore
 
 _WIDTH_WITHOUT_TERMINAL = 140
 
@@ -32,7 +32,7 @@ def report(runs: Sequence[str], brief: bool, as_csv: bool, as_json: bool) -> Non
     """
     from rcb_env.errors import UsageError
     from rcb_env.report import export, summary
-    from rcb_env.store import RunStore
+    from rcb_env.runs.store import RunStore
 
     stores = [RunStore.open(run) for run in expanded(runs)]
     if as_csv and (as_json or len(stores) > 1):
@@ -79,12 +79,12 @@ def console_for(*, to_stderr: bool) -> Console:
 
 
 def expanded(runs: Sequence[str]) -> list[Path]:
-    """The run directories meant: a folder of runs stands for them all, see `rcb_env.store.runs_in`.
+    """The run directories meant: a folder of runs stands for them all, see `rcb_env.runs.store.runs_in`.
 
     Raises:
         StoreError: such a folder is damaged.
     """
-    from rcb_env.store import runs_in
+    from rcb_env.runs.store import runs_in
 
     return [folder for run in runs for folder in runs_in(run)]
 
@@ -108,9 +108,9 @@ def trajectory(
 
     With --json: the records as they are stored, or one object for each episode, one a line.
     """
-    from rcb_env.durable import JsonLines
     from rcb_env.report.trajectory import read_trajectory, render
-    from rcb_env.store import RunStore
+    from rcb_env.runs.durable import JsonLines
+    from rcb_env.runs.store import RunStore
 
     store = RunStore.open(run)
     if challenge is None and not longest:

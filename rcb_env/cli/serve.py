@@ -68,12 +68,13 @@ def serve(context: click.Context, /, **given: Any) -> None:
     --out; what is not played counts as missing. What the client's model costs is not known here.
     """
     from rcb_env.cli.results import print_tables
-    from rcb_env.cli.run import prepare_sandbox, take_from_record
+    from rcb_env.cli.session import prepare_sandbox
+    from rcb_env.cli.settings import take_from_record
     from rcb_env.errors import UsageError
-    from rcb_env.experiment import over_mcp
-    from rcb_env.experiment.plan import default_folder, open_run
-    from rcb_env.experiment.serving import Session
     from rcb_env.report.summary import summarize
+    from rcb_env.runs.plan import default_folder, open_run
+    from rcb_env.serve import mcp
+    from rcb_env.serve.session import Session
 
     challenge = given["challenge"]
     if not given["mcp"]:
@@ -81,7 +82,7 @@ def serve(context: click.Context, /, **given: Any) -> None:
     address = _address(given["http"]) if given["http"] is not None else None
     if given["client"] is not None and not _NAME.match(given["client"]):
         raise UsageError(f"--client {given['client']!r}: write letters, digits, . _ and - only")
-    over_mcp.require()
+    mcp.require()
     folder = Path(given["out"]) if given["out"] else default_folder("mcp")
     going_on = (folder / "run.json").exists()
     if going_on:
@@ -94,13 +95,13 @@ def serve(context: click.Context, /, **given: Any) -> None:
 
         def listen() -> None:
             if address is None:
-                over_mcp.serve_stdio(session)
+                mcp.serve_stdio(session)
             else:
-                over_mcp.serve_http(
+                mcp.serve_http(
                     session, *address, lambda url: click.echo(f"serving {url}", err=True)
                 )
 
-        over_mcp.play_while_served(session, listen)
+        mcp.play_while_served(session, listen)
         if not given["quiet"]:
             print_tables([summarize(store)], brief=True, to_stderr=True)
 
@@ -115,9 +116,9 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _config(given: dict[str, Any], going_on: bool) -> Any:
-    from rcb_env.episode import Budgets
-    from rcb_env.experiment import RunConfig
-    from rcb_env.experiment.serving import VISITOR
+    from rcb_env.play.episode import Budgets
+    from rcb_env.runs import RunConfig
+    from rcb_env.serve.session import VISITOR
 
     client = given["client"]
     if client is None and going_on:  # who played before plays on
@@ -143,7 +144,7 @@ def _config(given: dict[str, Any], going_on: bool) -> Any:
 
 def _image(config: Any, challenge: str) -> str:
     from rcb_env.errors import unknown
-    from rcb_env.experiment.plan import planned
+    from rcb_env.runs.plan import planned
 
     images = {c.id: c.paper.image for c, _ in planned(config)[1]}
     if challenge not in images:

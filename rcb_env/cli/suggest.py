@@ -12,7 +12,7 @@ import click
 from rcb_env.cli import options
 
 if TYPE_CHECKING:
-    from rcb_env.suggest import Proposal
+    from rcb_env.author.suggest import Proposal
 
 
 @click.command()
@@ -33,8 +33,8 @@ def suggest(file: Path, numbers: tuple[str, ...], as_json: bool) -> None:
     that can be made in them: a region in which little can go wrong tells agents apart badly. INSIDE is the number of the
     proposal around it. Write the hint and the choice yourself; a proposal is where to start.
     """
+    from rcb_env.author.suggest import context, paper_folder, proposals, tagged, to_annotate
     from rcb_env.errors import UsageError
-    from rcb_env.suggest import context, paper_folder, proposals, tagged, to_annotate
 
     text = file.read_bytes().decode("utf-8", "surrogateescape")
     found = proposals(text, path=str(file))

@@ -7,7 +7,7 @@ import io
 import json
 
 from rcb_env.report.summary import RunSummary, plan_of
-from rcb_env.store import RunStore
+from rcb_env.runs.store import RunStore
 
 COLUMNS = (
     "challenge",

@@ -4,7 +4,7 @@ Guarantees: states come from the plan in run.json and the line that counts for e
 numbers of a run that is still going, was killed, or was resumed are those of an uninterrupted run
 over the same episodes. Work done twice (retries after infrastructure failures) is counted beside
 the totals, never in them. Memory does not grow with the length of episodes.
-Not covered: what the numbers mean (`rcb_env.scoring`).
+Not covered: what the numbers mean (`rcb_env.report.scoring`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from rcb_env.errors import StoreError
-from rcb_env.scoring import Outcome, Score, fill_missing, score
-from rcb_env.store import INFRA, RunStore
+from rcb_env.report.scoring import Outcome, Score, fill_missing, score
+from rcb_env.runs.store import INFRA, RunStore
 
 _CAUSES = 10
 _ADDED_UP = (

@@ -15,8 +15,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from rcb_env.report.comparison import ByEffort, RunPair
+from rcb_env.report.scoring import OPEN_STATES, Rate
 from rcb_env.report.summary import RunSummary
-from rcb_env.scoring import OPEN_STATES, Rate
 
 EPISODE = ("challenge", "sample", "status", "end_reason", "steps", "test_runs")  # what a list says
 _ENOUGH_PAPERS = 10  # below, a bootstrap over papers is known to be too narrow

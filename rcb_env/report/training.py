@@ -28,13 +28,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, get_args
 
-from rcb_env.actions import tool_schemas
-from rcb_env.durable import JsonLines
+from rcb_env.env.actions import tool_schemas
+from rcb_env.env.rewards import RewardSpec, rewards_of
 from rcb_env.errors import StoreError, UsageError, unknown
+from rcb_env.report.scoring import Outcome
 from rcb_env.report.summary import plan_of
-from rcb_env.rewards import RewardSpec, rewards_of
-from rcb_env.scoring import Outcome
-from rcb_env.store import INFRA, RunStore
+from rcb_env.runs.durable import JsonLines
+from rcb_env.runs.store import INFRA, RunStore
 from rcb_env.wrappers.chat import SYSTEM, assistant
 from rcb_env.wrappers.layer import left
 
@@ -324,7 +324,7 @@ def read_rows(path: str | Path) -> Iterator[Row]:
 
 
 def outcomes(rows: Iterable[Mapping[str, Any]]) -> list[Outcome]:
-    """What rows of the form "rl" say about a run, for `rcb_env.scoring.score`."""
+    """What rows of the form "rl" say about a run, for `rcb_env.report.scoring.score`."""
     names = ("challenge", "paper", "lines", "sample", "status", "own_lines")
     return [Outcome(**{name: row[name] for name in names}) for row in rows]
 

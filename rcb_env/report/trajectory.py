@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rcb_env.durable import JsonLines
 from rcb_env.errors import StoreError
+from rcb_env.runs.durable import JsonLines
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _BLOCK = re.compile(r"[\n`]")

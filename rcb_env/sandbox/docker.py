@@ -8,7 +8,7 @@ is ever executed in the container after its start: a `docker exec` costs a thous
 Containers carry labels that say which run they are for (the name of its folder, or "") and who owns them: a process id
 with its start time, on one boot of one machine. Making a `Docker` removes what owners left that are gone (killed
 drivers); so does `remove_containers`, or all of them.
-Not covered: building images (`docker_images.py`).
+Not covered: the client (`engine.py`), building images (`docker_images.py`).
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import docker
 import docker.errors
-import requests.exceptions
 
 from rcb_env.errors import BoxDied, SandboxUnavailable
+from rcb_env.sandbox import docker_images
 from rcb_env.sandbox.box import BOOTSTRAP, MIB, BoxSettings
+from rcb_env.sandbox.engine import ENGINE_ERRORS, await_engine, engine, reason
 
 LABEL = "rcb-env.owner"
 RUN_LABEL = "rcb-env.run"
@@ -42,13 +42,8 @@ _MEMORY_BYTES = (
     4096 * MIB
 )  # of the whole container, zygotes included; the runner watches each run's own
 _PERIOD_US = 100_000  # of the kernel's clock that shares out processors
-_ENGINE_TIMEOUT_S = (
-    60  # of a request to the engine; never of a test run, which goes over the attached stream
-)
 _END_KNOWN_AFTER_S = 5.0  # until the engine knows that a container whose stream ended is gone
 _ASK_AFTER_S = 2.0  # of silence: an engine may leave the stream of an ended container open
-_ENGINE_BACK_AFTER_S = 15.0  # how long an engine that is being restarted is waited for
-ENGINE_ERRORS = (docker.errors.DockerException, requests.exceptions.RequestException, OSError)
 
 
 class Docker:
@@ -71,18 +66,14 @@ class Docker:
 
     def digest(self, image: str) -> str:
         """The engine's id of the image; see `Maker.digest`."""
-        from rcb_env.sandbox import docker_images
-
         return docker_images.digest(image)
 
     def start(self, settings: BoxSettings) -> tuple[DockerChannel, Mapping[str, Any]]:
         """A fresh container; see `Maker.start`."""
-        from rcb_env.sandbox import docker_images
-
         tag = docker_images.tag(settings.image)
         # As root's, the folders themselves cannot be changed: their permissions stay for the next run.
         scratch = f"rw,nosuid,nodev,exec,mode=1777,size={settings.scratch_bytes}"
-        _await_engine()
+        await_engine()
         api = engine().api
         try:
             host = api.create_host_config(
@@ -272,64 +263,10 @@ def remove_containers(*, of_everybody: bool) -> list[str]:
 _not_removed: set[str] = set()  # containers that are done, but the engine did not answer
 
 
-@cache
-def _clients() -> dict[int, docker.DockerClient]:
-    return {}
-
-
 @atexit.register
-def _close_client() -> None:
+def _remove_the_rest() -> None:
     for container in list(_not_removed):
         _remove_one(container)
-    if client := _clients().pop(os.getpid(), None):
-        client.close()
-
-
-def engine() -> docker.DockerClient:
-    """This process's client: a fork never shares its parent's sockets."""
-    clients = _clients()
-    if os.getpid() not in clients:
-        try:
-            _knock()
-            client = docker.from_env(timeout=_ENGINE_TIMEOUT_S)
-            client.ping()
-        except ENGINE_ERRORS as error:
-            raise SandboxUnavailable(
-                f"no Docker engine answers ({reason(error)}); start one, set DOCKER_HOST, or use --sandbox bubblewrap"
-            ) from None
-        clients.clear()
-        clients[os.getpid()] = client
-    return clients[os.getpid()]
-
-
-def _knock() -> None:
-    """Raise OSError where nobody listens on the engine's local socket (the client would leave its own open)."""
-    address = os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
-    if address.startswith("unix://"):
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.settimeout(_ENGINE_TIMEOUT_S)
-            probe.connect(address.removeprefix("unix://"))
-
-
-def _await_engine() -> None:
-    """Return once the engine answers, which one that is being restarted does after some seconds.
-
-    Raises:
-        SandboxUnavailable: it stays away.
-    """
-    deadline = time.monotonic() + _ENGINE_BACK_AFTER_S
-    while True:
-        try:
-            engine().ping()
-        except ENGINE_ERRORS as error:
-            if time.monotonic() > deadline:
-                raise SandboxUnavailable(
-                    f"the Docker engine does not answer any more ({reason(error)});"
-                    " start it again, then resume the run"
-                ) from None
-            time.sleep(0.2)
-        else:
-            return
 
 
 def owner(pid: int | None = None) -> str:
@@ -369,9 +306,3 @@ def _remove_one(container: str) -> None:
         _not_removed.add(container)
     else:
         _not_removed.discard(container)
-
-
-def reason(error: BaseException) -> str:
-    """The engine's own words for an error, on one line."""
-    explanation = getattr(error, "explanation", None)
-    return str(explanation or error).strip().splitlines()[-1][:300]

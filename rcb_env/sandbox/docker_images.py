@@ -20,10 +20,10 @@ from typing import Any
 import docker
 import docker.errors
 
-from rcb_env.bundled import LOCK_FILE
+from rcb_env.dataset.bundled import LOCK_FILE
 from rcb_env.errors import SandboxUnavailable, unknown
 from rcb_env.sandbox import images
-from rcb_env.sandbox.docker import ENGINE_ERRORS, engine, reason
+from rcb_env.sandbox.engine import ENGINE_ERRORS, engine, reason
 from rcb_env.sandbox.scratch import scratch_folder
 
 REPOSITORY = "rcb-env"

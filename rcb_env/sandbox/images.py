@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rcb_env import bundled
-from rcb_env.bundled import LOCK_FILE, image_names
+from rcb_env.dataset import bundled
+from rcb_env.dataset.bundled import LOCK_FILE, image_names
 from rcb_env.errors import SandboxUnavailable, unknown
 
 STAND_INS = "stand-ins"  # packages of ours in place of ones that suites import but never call

@@ -19,7 +19,7 @@ from typing import Any
 import gymnasium
 from gymnasium import Space
 
-from rcb_env.actions import ActionSpace, Unreadable, tool_schemas
+from rcb_env.env.actions import ActionSpace, Unreadable, tool_schemas
 from rcb_env.wrappers.layer import Layer, Result, is_control, left
 
 Message = dict[str, Any]

@@ -14,8 +14,8 @@ from typing import Any, Self, cast
 import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
-from rcb_env.actions import OutOfBudget, Unreadable
-from rcb_env.env import ResearchCodeEnv
+from rcb_env.env.actions import OutOfBudget, Unreadable
+from rcb_env.env.environment import ResearchCodeEnv
 from rcb_env.errors import UsageError
 
 Result = tuple[Any, float, bool, bool, dict[str, Any]]

@@ -2,7 +2,7 @@
 
 Guarantees: both are exact and the same on every machine: tokens are counted by one named encoding,
 never guessed; what a window leaves out, it says.
-Not covered: limits of steps and test runs (`rcb_env.env`), the size of one observation (there, too).
+Not covered: limits of steps and test runs (`rcb_env.env.environment`), the size of one observation (there, too).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 import gymnasium
 from gymnasium import spaces
 
-from rcb_env.actions import OutOfBudget, TextSpace, ToolCall
+from rcb_env.env.actions import OutOfBudget, TextSpace, ToolCall
 from rcb_env.errors import UsageError, unknown
 from rcb_env.wrappers.layer import Layer, Result, is_control
 

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import gymnasium
 
-from rcb_env.actions import TOOLS, ActionSpace, TextSpace, Unreadable, parse
+from rcb_env.env.actions import TOOLS, ActionSpace, TextSpace, Unreadable, parse
 from rcb_env.wrappers.layer import Layer, Result, is_control, left
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"

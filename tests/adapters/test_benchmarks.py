@@ -13,7 +13,7 @@ import pytest
 from benchmarks.instead import STEPS, WAYS
 from rcb_env.errors import SandboxUnavailable
 from rcb_env.sandbox import docker_images, make
-from rcb_env.sandbox.docker import engine
+from rcb_env.sandbox.engine import engine
 
 ROOT = Path(__file__).parents[2]
 

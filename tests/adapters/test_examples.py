@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rcb_env.datasets import load_dataset
+from rcb_env.dataset.loading import load_dataset
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "training"
 

@@ -22,12 +22,13 @@ from typing import Any
 
 import pytest
 
-from rcb_env.agent import Agent, ModelSettings, Task, make_agent
-from rcb_env.datasets import load_dataset
-from rcb_env.env import ResearchCodeEnv
-from rcb_env.episode import Budgets, Episode, play_episode
-from rcb_env.grading import Grader
-from rcb_env.papers import Dataset
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.papers import Dataset
+from rcb_env.env.environment import ResearchCodeEnv
+from rcb_env.grading.grader import Grader
+from rcb_env.play.agent import Agent, ModelSettings, Task
+from rcb_env.play.episode import Budgets, Episode, play_episode
+from rcb_env.play.registry import make_agent
 
 Behaviour = Callable[["Exchange"], None]
 _PATHS = ("/v1/chat/completions", "/v1/responses")

@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks import leaks
-from rcb_env.actions import ActionSpace
-from rcb_env.datasets import load_dataset
-from rcb_env.env import ResearchCodeEnv
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.papers import Dataset
+from rcb_env.env.actions import ActionSpace
+from rcb_env.env.environment import ResearchCodeEnv
 from rcb_env.errors import UsageError
-from rcb_env.grading import Grader
-from rcb_env.papers import Dataset
+from rcb_env.grading.grader import Grader
 
 SOURCE = """def scale(x, factor):
     # <paper2code name="scale">

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from rcb_env.certify import CertificateFile, Depth, certify
-from rcb_env.datasets import load_dataset
+from rcb_env.dataset.loading import load_dataset
 from rcb_env.errors import SandboxUnavailable
-from rcb_env.grading import Grader
+from rcb_env.grading.grader import Grader
 
 WORKERS = 2
 BUNDLED = load_dataset("bundled")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from rcb_env.author.scaffold import create
 from rcb_env.certify import Certificate, CertificateFile, Problem, certify
-from rcb_env.datasets import load_dataset
-from rcb_env.grading import Grader
-from rcb_env.papers import Paper
-from rcb_env.scaffold import create
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.papers import Paper
+from rcb_env.grading.grader import Grader
 
 SOURCE = """\
 def shift(x, by):

@@ -21,7 +21,8 @@ from typing import Any
 import pytest
 
 from rcb_env.errors import SandboxUnavailable
-from rcb_env.sandbox import docker, docker_images
+from rcb_env.sandbox import docker_images
+from rcb_env.sandbox import engine as engine_client
 
 CONTAINER = {
     "Id": "c1",
@@ -96,8 +97,8 @@ class Request(http.server.BaseHTTPRequestHandler):
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     """The engine that this process knows; its client waits a second for an answer."""
     clients: dict[int, Any] = {}
-    monkeypatch.setattr(docker, "_clients", lambda: clients)
-    monkeypatch.setattr(docker, "_ENGINE_TIMEOUT_S", 1)
+    monkeypatch.setattr(engine_client, "_clients", lambda: clients)
+    monkeypatch.setattr(engine_client, "_TIMEOUT_S", 1)
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/socket")
     with Engine(tmp_path / "socket") as made:
         thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02})
@@ -124,7 +125,7 @@ def test_an_engine_that_answers_nothing_is_not_waited_for_without_end(engine: En
     engine.silences = {"GET /version": 3.0}
     started = time.monotonic()
     with pytest.raises(SandboxUnavailable, match="no Docker engine answers"):
-        docker.engine()
+        engine_client.engine()
     assert time.monotonic() - started < 2.5
 
 
@@ -134,15 +135,15 @@ def test_a_child_talks_to_the_engine_over_a_connection_of_its_own(
 ) -> None:
     """Case C067: the parent's is open when the child begins, and still works when it has ended."""
     context: Any = multiprocessing.get_context(method)
-    docker._await_engine()
+    engine_client.await_engine()
     # Newer Pythons warn of any fork while threads run.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        child = context.Process(target=docker._await_engine)
+        child = context.Process(target=engine_client.await_engine)
         child.start()
     child.join(30)
     assert child.exitcode == 0
-    docker._await_engine()
+    engine_client.await_engine()
     openers = [opened_by for request, opened_by in engine.asked if request == "GET /_ping"]
     assert [pid for pid, _ in itertools.groupby(openers)] == [os.getpid(), child.pid, os.getpid()]
     assert openers.count(child.pid) == 2  # when it made its client, and when it was told to

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from rcb_env.cli.images import images as command
 from rcb_env.sandbox import docker_images, images
-from rcb_env.sandbox.docker import engine
+from rcb_env.sandbox.engine import engine
 
 pytestmark = pytest.mark.usefixtures("docker_only")
 

@@ -24,12 +24,12 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
 import rcb_env
-from rcb_env.actions import ToolCall
-from rcb_env.datasets import load_dataset
-from rcb_env.env import FEEDBACK_LEVELS, ResearchCodeEnv, report, tell
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.papers import Dataset
+from rcb_env.env.actions import ToolCall
+from rcb_env.env.environment import FEEDBACK_LEVELS, ResearchCodeEnv, report, tell
 from rcb_env.errors import UsageError
-from rcb_env.grading import CaseResult, Grader, Verdict
-from rcb_env.papers import Dataset
+from rcb_env.grading.grader import CaseResult, Grader, Verdict
 
 SOURCE = '''"""Small things to implement."""
 
@@ -160,7 +160,7 @@ def test_the_checker_finds_nothing_where_no_engine_answers(root: Path) -> None:
     script = f"""
 import gymnasium, rcb_env
 from gymnasium.utils.env_checker import check_env
-from rcb_env import sharing
+from rcb_env.grading import shared as sharing
 for seed in range(4):
     env = gymnasium.make("rcb/Challenge-v0", challenge="small/scale", dataset={str(root)!r})
     env.action_space.seed(seed)
@@ -210,9 +210,9 @@ def test_importing_the_package_loads_gymnasium_and_nothing_heavy() -> None:
         "tiktoken",
         "pydantic",
         "yaml",
-        "rcb_env.env",
+        "rcb_env.env.environment",
         "regex",
-        "rcb_env.vector",
+        "rcb_env.env.vector",
     }
     assert not loaded & heavy
 

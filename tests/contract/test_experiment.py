@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from rcb_env.durable import JsonLines
 from rcb_env.errors import UsageError
-from rcb_env.experiment import grade_completions
-from rcb_env.store import RunStore
+from rcb_env.runs import grade_completions
+from rcb_env.runs.durable import JsonLines
+from rcb_env.runs.store import RunStore
 
 REGIONS = ("double", "triple", "quadruple")
 SOURCE = '"""Multiples."""\n' + "".join(
@@ -67,8 +67,8 @@ def four_is_twice_two(out, ref):
     "agents_for_tests.py": """
 import time
 from dataclasses import dataclass
-from rcb_env.actions import ToolCall
-from rcb_env.agent import Usage
+from rcb_env.env.actions import ToolCall
+from rcb_env.play.agent import Usage
 
 @dataclass(frozen=True)
 class Slow:

@@ -22,7 +22,7 @@ from typing import Any
 import docker
 import pytest
 
-from rcb_env.durable import JsonLines
+from rcb_env.runs.durable import JsonLines
 from rcb_env.sandbox.docker import LABEL, RUN_LABEL
 
 pytestmark = pytest.mark.alone
@@ -91,8 +91,8 @@ class Alternating:
 }
 # The command line, with a shorter wait for an engine that went away, and boxes that start in a moment.
 RCB = """
-from rcb_env.sandbox import docker, fleet
-docker._ENGINE_BACK_AFTER_S = 5.0
+from rcb_env.sandbox import engine, fleet
+engine._BACK_AFTER_S = 5.0
 fleet._IMAGE_PRELOAD = ("numpy", "rcb_env.runner.case_run")
 from rcb_env.cli import main
 main()

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from rcb_env.actions import ToolCall
-from rcb_env.agent import Task, Turn
-from rcb_env.datasets import load_dataset
-from rcb_env.env import ResearchCodeEnv
-from rcb_env.episode import play_episode
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.papers import Challenge, Dataset, with_challenges
+from rcb_env.env.actions import ToolCall
+from rcb_env.env.environment import ResearchCodeEnv
 from rcb_env.errors import BoxDied
-from rcb_env.grading import Grader, Verdict
-from rcb_env.papers import Challenge, Dataset, with_challenges
+from rcb_env.grading.grader import Grader, Verdict
+from rcb_env.play.agent import Task, Turn
+from rcb_env.play.episode import play_episode
 
 SOURCE = '''"""Small things to implement."""
 

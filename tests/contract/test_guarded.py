@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rcb_env.datasets import load_dataset
-from rcb_env.grading import Grader, Verdict
-from rcb_env.papers import Challenge
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.papers import Challenge
+from rcb_env.grading.grader import Grader, Verdict
 
 MODEL = '''"""Annotated file."""
 import torch

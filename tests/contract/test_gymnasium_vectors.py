@@ -9,7 +9,7 @@ import gymnasium
 import pytest
 
 import rcb_env
-from rcb_env.env import ResearchCodeEnv
+from rcb_env.env.environment import ResearchCodeEnv
 
 # Characters of one to four bytes, a combining one, a tab; together longer than any pipe's buffer.
 LINE = "# é ∇ 🙂 \U0010fffd a\u0301 漢字 \t'\"\\ " + "ß" * 40

@@ -17,8 +17,8 @@ from rcb_agents.client import OpenAIModel
 from rcb_agents.faults import retry_after_s
 from rcb_agents.replies import Reply
 
-from rcb_env.agent import ModelSettings, NoAnswer
 from rcb_env.errors import ModelError, ModelRefusedRequest, UsageError
+from rcb_env.play.agent import ModelSettings, NoAnswer
 
 # A server's class lives in conftest.py, which cannot be imported from here.
 Server = Any

@@ -15,8 +15,8 @@ from rcb_agents.client import OpenAIModel
 from rcb_agents.replies import Reply
 from rcb_agents.throttle import Gate
 
-from rcb_env.agent import ModelSettings, NoAnswer
 from rcb_env.errors import ModelError, ModelRefusedRequest, UsageError
+from rcb_env.play.agent import ModelSettings, NoAnswer
 
 Server = Any  # its class lives in conftest.py, which cannot be imported from here
 QUESTION = [{"role": "user", "content": "Write it."}]

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rcb_env.datasets import load_dataset
-from rcb_env.store import RunStore
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.runs.store import RunStore
 
 Server = Any  # its class lives in conftest.py, which cannot be imported from here
 CHALLENGE = "DyT/forward"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rcb_env.grading import Grader
-from rcb_env.papers import Dataset
+from rcb_env.dataset.papers import Dataset
+from rcb_env.grading.grader import Grader
 from rcb_env.sandbox.box import MIB, BoxSettings
 
 

@@ -17,10 +17,10 @@ from pathlib import Path
 import git
 import pytest
 
-from rcb_env.datasets import load_dataset
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.published import RECEIPT, RESEARCHCODEBENCH, Published
+from rcb_env.dataset.pull import digest_of, pull
 from rcb_env.errors import UsageError
-from rcb_env.published import RECEIPT, RESEARCHCODEBENCH, Published
-from rcb_env.pull import digest_of, pull
 
 FILES = {
     "README.md": "A data set of one paper.\n",
@@ -204,8 +204,8 @@ PULL = """
 import sys
 from pathlib import Path
 from rcb_env.errors import UsageError
-from rcb_env.published import Published
-from rcb_env.pull import pull
+from rcb_env.dataset.published import Published
+from rcb_env.dataset.pull import pull
 wanted = Published(*sys.argv[3:8], *map(int, sys.argv[8:11]))
 try:
     print(*pull(wanted, sys.argv[2], cache=Path(sys.argv[1]), tell=lambda line: print(line, flush=True)))

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from rcb_env.agent import ModelSettings
+from rcb_env.dataset.papers import Dataset
 from rcb_env.errors import UsageError
-from rcb_env.experiment import RunBudgetSpent, RunConfig, open_run, run_experiment
-from rcb_env.papers import Dataset
-from rcb_env.store import RunStore
+from rcb_env.play.agent import ModelSettings
+from rcb_env.runs import RunBudgetSpent, RunConfig, open_run, run_experiment
+from rcb_env.runs.store import RunStore
 
 Server = Any  # its class lives in conftest.py, which cannot be imported from here
 ANSWER = "```python\n    return x * factor + 1\n```"

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from rcb_env import cases
-from rcb_env.datasets import load_dataset
+from rcb_env.dataset.loading import load_dataset
 from rcb_env.errors import BoxDied
 from rcb_env.runner import wire
 from rcb_env.sandbox import make
@@ -292,17 +292,17 @@ def test_the_clients_own_time_out_decides_nothing(
     docker_only: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Case C030: a test that is silent for longer than the engine's client waits for an answer passes."""
-    from rcb_env.sandbox import docker
+    from rcb_env.sandbox import engine
 
-    monkeypatch.setattr(docker, "_ENGINE_TIMEOUT_S", 1)
+    monkeypatch.setattr(engine, "_TIMEOUT_S", 1)
     with monkeypatch.context() as own:
-        own.setattr(docker, "_clients", lambda clients={}: clients)
+        own.setattr(engine, "_clients", lambda clients={}: clients)
         quiet = new_box(docker_only)
         try:
             assert answer(execute(quiet, "time.sleep(3)\nreturn 'passed'")) == "passed"
         finally:
             quiet.close()
-            docker.engine().close()
+            engine.engine().close()
 
 
 def test_a_flood_of_output_is_drained_and_its_head_and_tail_kept(box: Box) -> None:
@@ -385,11 +385,11 @@ def test_a_container_whose_first_process_the_kernel_ends_is_out_of_memory(
 
 def test_a_container_gets_as_many_processors_as_it_has_threads_and_one(docker_only: str) -> None:
     """However many processes its code starts, the rest of a larger machine stays free."""
-    from rcb_env.sandbox import docker
+    from rcb_env.sandbox.engine import engine
 
     made = Box(make(docker_only), BoxSettings(threads=3))
     channel: Any = made._channel
-    limits = docker.engine().api.inspect_container(channel._container)["HostConfig"]
+    limits = engine().api.inspect_container(channel._container)["HostConfig"]
     made.close()
     assert limits["CpuQuota"] / limits["CpuPeriod"] == 4.0
 
@@ -407,7 +407,7 @@ def test_a_box_that_is_killed_from_outside_says_so(maker_name: str) -> None:
 
 def kill_from_outside(channel: Any) -> None:
     if hasattr(channel, "_container"):
-        from rcb_env.sandbox.docker import engine
+        from rcb_env.sandbox.engine import engine
 
         engine().api.kill(channel._container)
     else:

@@ -16,11 +16,11 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from rcb_env.actions import TOOLS
-from rcb_env.datasets import load_dataset
-from rcb_env.durable import JsonLines
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.env.actions import TOOLS
 from rcb_env.report.summary import summarize
-from rcb_env.store import RunStore
+from rcb_env.runs.durable import JsonLines
+from rcb_env.runs.store import RunStore
 
 CHALLENGE = "DyT/forward"
 SERVE = ["-m", "rcb_env.cli", "serve", CHALLENGE, "--mcp", "--sandbox", "bubblewrap"]

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from rcb_env.canaries import Fault, Search, faults
-from rcb_env.datasets import load_dataset
-from rcb_env.grading import Grader
-from rcb_env.guarded import GuardedGrading
-from rcb_env.papers import Dataset
+from rcb_env.certify.suites import SuiteReport, survey
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.papers import Dataset
+from rcb_env.grading.canaries import Fault, Search, faults
+from rcb_env.grading.grader import Grader
+from rcb_env.grading.guarded import GuardedGrading
 from rcb_env.sandbox import make
 from rcb_env.sandbox.box import BoxSettings
 from rcb_env.sandbox.fleet import Fleet
-from rcb_env.suites import SuiteReport, survey
 
 MODEL = '''"""Annotated file."""
 import torch

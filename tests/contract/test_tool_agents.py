@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from rcb_env.actions import TOOLS
-from rcb_env.episode import Budgets, Episode
+from rcb_env.env.actions import TOOLS
+from rcb_env.play.episode import Budgets, Episode
 
 Server = Any  # its class lives in conftest.py, which cannot be imported from here
 Play = Callable[..., tuple[Episode, Any]]

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from rcb_env.agent import ModelSettings
-from rcb_env.datasets import load_dataset
-from rcb_env.durable import JsonLines
-from rcb_env.env import ResearchCodeEnv
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.env.environment import ResearchCodeEnv
+from rcb_env.env.rewards import RewardSpec, reward_spec, rewards_of
 from rcb_env.errors import UsageError
-from rcb_env.experiment import RunConfig, grade_completions, open_run, run_experiment
+from rcb_env.play.agent import ModelSettings
+from rcb_env.report.scoring import score
 from rcb_env.report.summary import summarize
 from rcb_env.report.training import FORMS, export, outcomes, read_rows, rows_of
-from rcb_env.rewards import RewardSpec, reward_spec, rewards_of
-from rcb_env.scoring import score
-from rcb_env.store import RunStore
+from rcb_env.runs import RunConfig, grade_completions, open_run, run_experiment
+from rcb_env.runs.durable import JsonLines
+from rcb_env.runs.store import RunStore
 from rcb_env.wrappers import ChatMessages
 
 CHALLENGES = [one.id for one in load_dataset().challenges if one.paper.id == "DyT"][:4]

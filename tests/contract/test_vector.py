@@ -15,12 +15,12 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from rcb_env.datasets import load_dataset
-from rcb_env.env import ResearchCodeEnv
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.papers import Dataset
+from rcb_env.env.environment import ResearchCodeEnv
+from rcb_env.env.vector import Arrival, ChallengeVectorEnv
 from rcb_env.errors import SandboxUnavailable, UsageError
-from rcb_env.grading import Grader
-from rcb_env.papers import Dataset
-from rcb_env.vector import Arrival, ChallengeVectorEnv
+from rcb_env.grading.grader import Grader
 
 SOURCE = """def scale(x, factor):
     # <paper2code name="scale">

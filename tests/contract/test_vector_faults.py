@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from benchmarks import leaks
-from rcb_env.grading import Grader
-from rcb_env.papers import Dataset
-from rcb_env.vector import ChallengeVectorEnv
+from rcb_env.dataset.papers import Dataset
+from rcb_env.env.vector import ChallengeVectorEnv
+from rcb_env.grading.grader import Grader
 
 NAME = f"victim{os.getpid()}"
 RIGHT = "    return x * factor + 1\n"

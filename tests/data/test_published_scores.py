@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rcb_env.scoring import Outcome, score
+from rcb_env.report.scoring import Outcome, score
 
 FILES = ("official_results.csv", "official_models.csv", "official_papers.csv")
 

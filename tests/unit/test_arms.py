@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rcb_env.agent import ModelSettings
 from rcb_env.errors import StoreError, UsageError
-from rcb_env.experiment.arms import arm_configs, open_arms, split_arms
-from rcb_env.experiment.plan import RunConfig
-from rcb_env.store import RunStore, arms_of
+from rcb_env.play.agent import ModelSettings
+from rcb_env.runs.arms import arm_configs, open_arms, split_arms
+from rcb_env.runs.plan import RunConfig
+from rcb_env.runs.store import RunStore, arms_of
 
 CHALLENGE = "DyT/forward"
 

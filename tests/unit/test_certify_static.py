@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from rcb_env.certify import Problem, leaks, static_problems
-from rcb_env.datasets import load_dataset
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.papers import Paper
 from rcb_env.errors import PaperError
 from rcb_env.mutation import mutants
-from rcb_env.papers import Paper
 
 PAPER_YAML = """\
 id: small

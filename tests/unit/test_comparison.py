@@ -14,7 +14,7 @@ from rich.console import Console
 from rcb_env.errors import UsageError
 from rcb_env.report.comparison import RunPair, compare_runs
 from rcb_env.report.tables import print_comparison
-from rcb_env.store import EpisodeKey, RunStore
+from rcb_env.runs.store import EpisodeKey, RunStore
 
 LINES = {"A/one": 8, "A/two": 2, "B/three": 5, "B/four": 5}
 

@@ -10,23 +10,13 @@ from typing import Any
 
 import pytest
 
-from rcb_env.actions import ToolCall
-from rcb_env.agent import (
-    ModelSettings,
-    NoAnswer,
-    Task,
-    Turn,
-    Usage,
-    agent_label,
-    agent_names,
-    agent_settings,
-    make_agent,
-    without_credentials,
-)
-from rcb_env.datasets import load_dataset
-from rcb_env.episode import Budgets, Episode
-from rcb_env.errors import AgentError, UsageError
-from rcb_env.papers import Challenge
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.papers import Challenge
+from rcb_env.env.actions import ToolCall
+from rcb_env.errors import AgentError, UsageError, without_credentials
+from rcb_env.play.agent import ModelSettings, NoAnswer, Task, Turn, Usage
+from rcb_env.play.episode import Budgets, Episode
+from rcb_env.play.registry import agent_label, agent_names, agent_settings, make_agent
 
 EPISODE = Episode(
     challenge="small/one",

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rcb_env.datasets import load_dataset
-from rcb_env.extraction import Extracted, extract
-from rcb_env.markers import Masked, find_regions, mask
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.markers import Masked, find_regions, mask
+from rcb_env.play.extraction import Extracted, extract
 
 MODULE = '''\
 import math

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rcb_env.errors import PaperError
-from rcb_env.markers import (
+from rcb_env.dataset.markers import (
     Region,
     body,
     count_code_lines,
@@ -17,6 +16,7 @@ from rcb_env.markers import (
     splice,
     strip_tags,
 )
+from rcb_env.errors import PaperError
 
 
 def start(name: str, indent: str = "", end: str = "\n") -> str:

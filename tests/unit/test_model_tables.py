@@ -9,8 +9,8 @@ import pytest
 from rcb_agents.providers import PROVIDERS, Provider, resolve
 from rcb_agents.registry import load_registry
 
-from rcb_env.agent import ModelSettings, Usage
 from rcb_env.errors import UsageError
+from rcb_env.play.agent import ModelSettings, Usage
 
 LEADERBOARD = Path(__file__).parents[3] / "shared" / "data" / "official_models.csv"
 

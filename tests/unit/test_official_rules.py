@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from rcb_agents.official_prompt import missing_code
 
-from rcb_env.agent import Task
-from rcb_env.datasets import load_dataset
+from rcb_env.dataset.loading import load_dataset
 from rcb_env.errors import UsageError
-from rcb_env.experiment import grade_completions
-from rcb_env.experiment.plan import RunConfig, planned
-from rcb_env.extraction import extract_by, extract_official
-from rcb_env.store import RunStore
+from rcb_env.play.agent import Task
+from rcb_env.play.extraction import extract_by, extract_official
+from rcb_env.runs import grade_completions
+from rcb_env.runs.plan import RunConfig, planned
+from rcb_env.runs.store import RunStore
 
 CHALLENGE = "DyT/forward"
 

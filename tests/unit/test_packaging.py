@@ -69,9 +69,9 @@ def test_an_installed_wheel_lists_its_challenges_outside_the_checkout(
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
     script = (
-        "import rcb_env.datasets as datasets, rcb_env.sandbox.images as images, pathlib\n"
+        "import rcb_env.dataset.loading as datasets, rcb_env.sandbox.images as images, pathlib\n"
         "dataset = datasets.load_dataset()\n"
-        "print(pathlib.Path(datasets.__file__).parents[1])\n"
+        "print(pathlib.Path(datasets.__file__).parents[2])\n"
         "print(dataset.papers[0].root)\n"
         "print(images.folder())\n"
         "print(len(dataset.challenges))\n"
@@ -85,7 +85,7 @@ def test_an_installed_wheel_lists_its_challenges_outside_the_checkout(
     assert int(count) >= 24
 
 
-@pytest.mark.parametrize("module", ["rcb_env", "rcb_env.cli", "rcb_env.datasets"])
+@pytest.mark.parametrize("module", ["rcb_env", "rcb_env.cli", "rcb_env.dataset.loading"])
 def test_importing_loads_nothing_heavy(module: str) -> None:
     script = f"import sys, {module}; print(*sorted(set({_HEAVY!r}) & set(sys.modules)))"
     done = _python("-c", script)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from rcb_env.datasets import load_dataset
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.papers import Dataset
 from rcb_env.errors import UsageError
-from rcb_env.papers import Dataset
 
 DATA = Path(__file__).parents[1] / "data"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rcb_env.errors import StoreError
-from rcb_env.experiment.plan import RunConfig, open_run
+from rcb_env.runs.plan import RunConfig, open_run
 
 
 def test_resuming_with_other_challenges_names_them(tmp_path: Path) -> None:

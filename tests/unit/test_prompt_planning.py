@@ -18,9 +18,9 @@ from rcb_agents.planning import (
 )
 from rcb_agents.replies import Reply
 
-from rcb_env.agent import ModelSettings, NoAnswer, Task
-from rcb_env.datasets import load_dataset
-from rcb_env.workspace import Workspace, WorkspaceError
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.env.workspace import Workspace, WorkspaceError
+from rcb_env.play.agent import ModelSettings, NoAnswer, Task
 
 PAPER = """\
 # A title

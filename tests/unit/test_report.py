@@ -16,11 +16,11 @@ from rich.console import Console
 
 from rcb_env.errors import StoreError
 from rcb_env.report.export import COLUMNS, to_csv, to_json
+from rcb_env.report.scoring import STATES
 from rcb_env.report.summary import summarize
 from rcb_env.report.tables import episodes_table, notes, print_report
 from rcb_env.report.trajectory import read_trajectory, render
-from rcb_env.scoring import STATES
-from rcb_env.store import EpisodeKey, RunStore
+from rcb_env.runs.store import EpisodeKey, RunStore
 
 PLAN = [
     {"challenge": f"{paper}/{name}", "paper": paper, "file": "src/x.py", "lines": n, "samples": [0]}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rcb_env.datasets import load_dataset
+from rcb_env.author.scaffold import create
+from rcb_env.dataset.loading import load_dataset
 from rcb_env.errors import UsageError
-from rcb_env.scaffold import create
 
 
 def refused(paper: str, dataset: Path) -> str:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rcb_env.scoring import (
+from rcb_env.report.scoring import (
     OPEN_STATES,
     STATES,
     Outcome,

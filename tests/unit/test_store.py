@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from rcb_env.durable import JsonLines
 from rcb_env.errors import StoreError
-from rcb_env.store import EpisodeKey, RunStore, digest
+from rcb_env.runs.durable import JsonLines
+from rcb_env.runs.store import EpisodeKey, RunStore, digest
 
 CONFIG = {"agent": "single-shot", "model": {"name": "m", "temperature": 0}, "seed": 0}
 
@@ -158,7 +158,7 @@ APPENDER = """
 import sys
 from pathlib import Path
 from typing import Any
-from rcb_env.durable import JsonLines
+from rcb_env.runs.durable import JsonLines
 lines = JsonLines(Path(sys.argv[1]))
 for number in range(50):
     lines.append({"writer": int(sys.argv[2]), "number": number, "text": "x" * 300_000})
@@ -215,7 +215,7 @@ def test_of_two_starters_on_one_new_folder_one_wins(tmp_path: Path) -> None:
     """Case C076: both starters may see an empty folder; only one may make it a run."""
     code = """
 import sys, time
-from rcb_env.store import RunStore
+from rcb_env.runs.store import RunStore
 from rcb_env.errors import StoreError
 while not __import__("os").path.exists(sys.argv[2]): time.sleep(0.001)
 try:
@@ -234,7 +234,7 @@ else:
 
 KILLED = """
 import os, signal, sys
-from rcb_env.store import EpisodeKey, RunStore
+from rcb_env.runs.store import EpisodeKey, RunStore
 store = RunStore.create(sys.argv[1], {"config": {"seed": 0}})
 def key(n): return EpisodeKey("P", "x.py", f"P/{n}", 0, "a", "", "s")
 def play(n, stop_at):
@@ -362,7 +362,7 @@ import sys
 from pathlib import Path
 from typing import Any
 from rcb_env.errors import StoreError
-from rcb_env.store import EpisodeKey, RunStore
+from rcb_env.runs.store import EpisodeKey, RunStore
 store = RunStore.create(sys.argv[1], {"config": {}})
 for sample in range(100):
     key = EpisodeKey("P", "x.py", "P/a", sample, "a", "", "s")

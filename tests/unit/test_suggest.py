@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rcb_env.datasets import load_dataset
+from rcb_env.author.suggest import Proposal, context, proposals, tagged
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.markers import find_regions, strip_tags
 from rcb_env.errors import UsageError
-from rcb_env.markers import find_regions, strip_tags
-from rcb_env.suggest import Proposal, context, proposals, tagged
 
 SOURCE = '''\
 """A module."""

@@ -14,11 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rcb_env import edits, markers, patches
-from rcb_env.actions import TOOLS
-from rcb_env.edits import EditError
-from rcb_env.papers import Challenge, Paper
-from rcb_env.workspace import Workspace, WorkspaceError
+from rcb_env.dataset import markers
+from rcb_env.dataset.papers import Challenge, Paper
+from rcb_env.env import edits, patches
+from rcb_env.env.actions import TOOLS
+from rcb_env.env.edits import EditError
+from rcb_env.env.workspace import Workspace, WorkspaceError
 
 PLAIN = b"""import torch
 

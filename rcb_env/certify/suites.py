@@ -1,0 +1,206 @@
+"""`rcb check` for the public benchmark's folders: what somebody else's suites are worth, region by region.
+
+Points looked at, per paper: whether its suite works here (it must pass on the reference); whether the reference passes
+for every region; which regions still pass when nothing stands in them, as the agent `noop` leaves them, or only `pass`;
+which regions' code stands elsewhere in what an agent sees; which regions have no canary (`guarded.py`); how long a warm
+test run takes.
+
+Weak regions and leaks are findings about the data set, listed and counted, and not errors: the data set is what it is.
+An error is only what would make a score wrong here: a reference that does not pass, or a grading that failed.
+Guarantees: candidates are graded by the same `Grader` as in a run, and what is listed as passing when left empty is exactly
+what `rcb run --agent noop` passes. Verdicts are kept by content; an unchanged paper is checked again in seconds.
+Not covered: native papers (certify.py), whose tests are ours and have to meet more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from rcb_env.certify import Problem, Progress, Verdicts, leaks
+from rcb_env.dataset.papers import Challenge, Paper
+from rcb_env.grading.grader import Grader
+from rcb_env.grading.guarded import NO_CANARY, UNAVAILABLE
+
+Kind = Literal["empty", "pass", "leak", "no_canary"]
+WORDS: dict[Kind, str] = {
+    "empty": "still passes when it is left empty",
+    "pass": "still passes when it is emptied to `pass`",
+    "leak": "has its code in sight",
+    "no_canary": "has no canary: a suite disabled by a candidate would not be noticed",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something an evaluation should know about a region.
+
+    Attributes:
+        lines: lines of code of the region.
+        where: file and line of its start tag.
+    """
+
+    kind: Kind
+    challenge: str
+    lines: int
+    where: Problem
+
+
+@dataclass(frozen=True)
+class SuiteReport:
+    """What `survey` found.
+
+    Attributes:
+        unavailable: why the paper cannot be graded here; "": it can.
+        passed: challenges for which the reference passes.
+        problems: what would make scores wrong here.
+        warm_test_s: median time of one test run in a warm box, seconds; None if nothing ran.
+    """
+
+    paper: str
+    challenges: int
+    unavailable: str = ""
+    passed: int = 0
+    problems: tuple[Problem, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    warm_test_s: float | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether scores on this paper can be right here; findings do not matter, nor does an absent paper."""
+        return not self.problems
+
+    def of_kind(self, kind: Kind) -> tuple[Finding, ...]:
+        """The findings of one kind."""
+        return tuple(finding for finding in self.findings if finding.kind == kind)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return dataclasses.asdict(self)
+
+
+def survey(
+    paper: Paper,
+    grader: Grader,
+    *,
+    progress: Progress | None = None,
+    cache: Path | None = None,
+    workers: int = 1,
+) -> SuiteReport:
+    """Look at the suite of a paper in the public layout.
+
+    Args:
+        paper: the paper.
+        grader: what judges; must not be closed before this returns.
+        progress: is told what is going on; called from this thread only.
+        cache: folder to keep verdicts in; None: nothing is kept.
+        workers: how many candidates are graded at once; the grader's own number of workers.
+
+    Raises:
+        SandboxUnavailable: code cannot be run here at all.
+    """
+    judged = _Judged(grader, Verdicts(cache, paper), workers, progress or (lambda *_: None))
+    challenges = paper.challenges
+    first = judged.look("reference", challenges[:1], lambda one: one.reference)[0]
+    if first.status == "infra_error" and UNAVAILABLE in first.message:
+        why = first.message.partition(UNAVAILABLE)[2].lstrip(": ")
+        return SuiteReport(paper.id, len(challenges), unavailable=why)
+    references = judged.look("reference", challenges, lambda one: one.reference)
+    empty = judged.look("left empty", challenges, lambda one: one.masked().placeholder)
+    passing = judged.look("emptied to pass", challenges, lambda one: f"{one.region.indent}pass\n")
+    problems: list[Problem] = []
+    findings: list[Finding] = []
+    for one, reference, left_empty, only_pass in zip(
+        challenges, references, empty, passing, strict=True
+    ):
+        for what, seen in (
+            ("the reference", reference),
+            ("it left empty", left_empty),
+            ("`pass`", only_pass),
+        ):
+            if seen.status == "infra_error":
+                message = f"{one.id}: {what} could not be graded, check it again: {seen.message}"
+                problems.append(_place(one, message))
+        if reference.status not in ("passed", "infra_error"):
+            told = f"{one.id}: the reference does not pass: {reference.status}: {reference.message}"
+            problems.append(_place(one, told))
+        kinds: dict[Kind, bool] = {
+            "empty": left_empty.status == "passed",
+            "pass": only_pass.status == "passed",
+            "leak": bool(leaks(one)),
+            "no_canary": NO_CANARY in reference.notes,
+        }
+        findings += [
+            Finding(kind, one.id, one.lines, _place(one, f"{one.id} {WORDS[kind]}"))
+            for kind, found in kinds.items()
+            if found
+        ]
+    times = [seen.run_s for seen in references if seen.run_s]
+    return SuiteReport(
+        paper=paper.id,
+        challenges=len(challenges),
+        passed=sum(seen.status == "passed" for seen in references),
+        problems=tuple(problems),
+        findings=tuple(findings),
+        warm_test_s=statistics.median(times) if times else None,
+    )
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What is kept of a verdict."""
+
+    status: str
+    message: str
+    notes: tuple[str, ...]
+    run_s: float
+
+
+class _Judged:
+    """Verdicts, new or remembered."""
+
+    def __init__(
+        self, grader: Grader, verdicts: Verdicts, workers: int, progress: Progress
+    ) -> None:
+        self._grader = grader
+        self._verdicts = verdicts
+        self._workers = workers
+        self._progress = progress
+
+    def look(
+        self, doing: str, challenges: Sequence[Challenge], code_of: Callable[[Challenge], str]
+    ) -> list[_Seen]:
+        """The verdicts on one candidate for each of these regions."""
+        pool = ThreadPoolExecutor(max_workers=self._workers)
+        found: list[_Seen] = []
+        try:
+            for seen in pool.map(lambda one: self._judge(one, code_of(one)), challenges):
+                found.append(seen)
+                self._progress(doing, len(found), len(challenges))
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return found
+
+    def _judge(self, challenge: Challenge, code: str) -> _Seen:
+        key = self._verdicts.key(challenge, code, challenge.id)
+        stored = self._verdicts.get(key)
+        if stored is not None:
+            data = json.loads(stored)
+            return _Seen(data["status"], data["message"], tuple(data["notes"]), data["run_s"])
+        verdict = self._grader.grade(challenge, code, final=True)
+        run_s = round(verdict.timings.get("run_s", 0.0), 6)
+        seen = _Seen(verdict.status, verdict.message, verdict.notes, run_s)
+        if seen.status != "infra_error":
+            self._verdicts.put(key, json.dumps(dataclasses.asdict(seen)))
+        return seen
+
+
+def _place(challenge: Challenge, message: str) -> Problem:
+    path = str(challenge.paper.root / challenge.file)
+    return Problem(path, challenge.region.start + 1, message)

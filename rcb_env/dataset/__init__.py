@@ -1,0 +1,12 @@
+"""Papers and their challenges: what is read, and from where.
+
+papers.py     `Paper`, `Challenge`, `Dataset`: what everything else asks
+loading.py    reads a folder of papers/, or of the public benchmark, into them: `load_dataset`
+markers.py    tags, masks, and code spliced into a region, byte for byte
+metadata.py   checks YAML
+imports.py    what Python files import
+selection.py  which challenge an episode draws
+bundled.py    where the papers and images that come with the package are
+published.py  data sets of others, by name
+pull.py       gets them: `rcb pull`
+"""

@@ -1,0 +1,267 @@
+"""The tags that mark challenges in a source file: find them, mask them, fill them.
+
+A start tag is a comment line ``# <paper2code name="HINT">``, an end tag the same with
+``</paper2code name="HINT">``; the lines between the two are a region, and every region is one
+challenge. Regions nest.
+
+Guarantees: pure functions from text to text. Text is bytes decoded with ``utf-8`` and
+``surrogateescape``; lines end at line feeds only and keep their ends. So a byte that is not part of
+an edit comes back exactly: CRLF, mixed line ends, tabs, form feeds, a byte order mark, no final
+newline, bytes that are no UTF-8. Tag grammar, line count and placeholder follow the public
+benchmark (ResearchCodeBench, arXiv 2506.02314).
+Not covered: which files hold tags and what a challenge is called (`rcb_env.dataset.papers`); Python syntax.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from rcb_env.errors import PaperError
+
+_START = re.compile(r'^(\s*)#\s*<paper2code\s+name="([^"]+)">\s*$')
+_END = re.compile(r'^(\s*)#\s*</paper2code\s+name="([^"]+)">\s*$')
+# A comment that means to be a tag. Passing over it would silently lose a challenge, so it is an
+# error instead.
+_ALMOST = re.compile(r"^[\s\ufeff]*#\s*<\s*/?\s*paper2code\b", re.IGNORECASE)
+_LONE_NEWLINE = re.compile(r"(?<!\r)\n")
+_INDENT = re.compile(r"[ \t\f]*")
+
+
+@dataclass(frozen=True)
+class Region:
+    """The lines between one pair of tags.
+
+    Attributes:
+        name: the hint, as written in the tag; not unique, not even within one file.
+        start: 0-based index of the start tag's line.
+        end: 0-based index of the end tag's line.
+        indent: leading white space of the least indented line that is not blank (of the tag, in an
+            empty region).
+        lines: lines of code by the public rule, see `count_code_lines`.
+        parent: index, among the regions of the file, of the region that directly holds this one.
+    """
+
+    name: str
+    start: int
+    end: int
+    indent: str
+    lines: int
+    parent: int | None
+
+
+@dataclass(frozen=True)
+class Masked:
+    """A file with one region cut out.
+
+    `before` and `after` are the frame; no tag line is left in them. `newline` is the one line end
+    the annotated file uses, or "" if it uses both kinds.
+    """
+
+    before: str
+    placeholder: str
+    after: str
+    newline: str = "\n"
+
+    @property
+    def text(self) -> str:
+        """The masked file, as an agent sees it."""
+        return self.before + self.placeholder + self.after
+
+    def without_hint(self) -> Masked:
+        """The same with a placeholder that does not say what is missing."""
+        first, end, rest = self.placeholder.partition("\n")
+        bare = first.partition(' "')[0] + ("\r" if first.endswith("\r") else "")
+        return replace(self, placeholder=bare + end + rest)
+
+    def fill(self, code: str) -> str:
+        """The file with ``code`` in place of the region.
+
+        Line ends of ``code`` become those of the file where the file has only one kind, and a
+        missing final newline is added. An empty ``code`` leaves nothing between the two halves of
+        the frame.
+        """
+        return self.before + _fit(code, self.newline) + self.after
+
+    def region_of(self, text: str) -> str | None:
+        """What lies between the frame in ``text``; None if the frame is not there byte for byte."""
+        if len(text) < len(self.before) + len(self.after):
+            return None
+        if not (text.startswith(self.before) and text.endswith(self.after)):
+            return None
+        return text[len(self.before) : len(text) - len(self.after)]
+
+
+def find_regions(text: str, *, path: str) -> tuple[Region, ...]:
+    """All regions of a file, in the order of their start tags.
+
+    Args:
+        text: the annotated file.
+        path: how messages name the file.
+
+    Raises:
+        PaperError: a tag is misspelt, unclosed, closes nothing, overlaps another region, or its end
+            is indented unlike its start. The error carries the 1-based line.
+    """
+    lines = _split(text)
+    opened: list[int] = []
+    found: list[tuple[str, int, str, int | None]] = []  # name, start, indent, parent
+    ends: dict[int, int] = {}
+    for number, line in enumerate(lines):
+        if start := _START.match(line):
+            found.append((start[2], number, start[1], opened[-1] if opened else None))
+            opened.append(len(found) - 1)
+        elif end := _END.match(line):
+            ends[_close(end[2], end[1], number, opened, found, path)] = number
+        elif _ALMOST.match(line):
+            raise PaperError(
+                f"this looks like a tag but is none: {line.strip()!r}. Write"
+                ' `# <paper2code name="HINT">` or `# </paper2code name="HINT">`, alone on its line',
+                path=path,
+                line=number + 1,
+            )
+    if opened:
+        name, start_line, _, _ = found[opened[-1]]
+        raise PaperError(
+            f'the region "{name}" is never closed; add `# </paper2code name="{name}">`',
+            path=path,
+            line=start_line + 1,
+        )
+    return tuple(
+        Region(
+            name=name,
+            start=start_line,
+            end=ends[index],
+            indent=_least_indent(lines[start_line + 1 : ends[index]], default=tag_indent),
+            lines=count_code_lines(lines[start_line + 1 : ends[index]]),
+            parent=parent,
+        )
+        for index, (name, start_line, tag_indent, parent) in enumerate(found)
+    )
+
+
+def count_code_lines(lines: Iterable[str]) -> int:
+    """Lines of code by the public rule: not blank, and something stands before the first ``#``."""
+    return sum(1 for line in lines if line.split("#", 1)[0].strip())
+
+
+def mask(text: str, region: Region) -> Masked:
+    """Cut ``region`` out of the annotated file ``text``; all other tag lines go too."""
+    lines = _split(text)
+    newline = _newline(text)
+    end = newline or "\n"
+    return Masked(
+        before=_without_tags(lines[: region.start]),
+        placeholder=(
+            f'{region.indent}# TODO: Implement block "{region.name}"{end}'
+            f"{region.indent}# Approximately {region.lines} line(s) of code.{end}"
+        ),
+        after=_without_tags(lines[region.end + 1 :]),
+        newline=newline,
+    )
+
+
+def body(text: str, region: Region) -> str:
+    """The region's lines without the tag lines of inner regions."""
+    return _without_tags(_split(text)[region.start + 1 : region.end])
+
+
+def raw_body(text: str, region: Region) -> str:
+    """The region's lines, tag lines of inner regions included."""
+    return "".join(_split(text)[region.start + 1 : region.end])
+
+
+def splice(text: str, region: Region, code: str) -> str:
+    """The annotated file with ``code`` between the region's two tag lines.
+
+    ``splice(text, region, raw_body(text, region)) == text``, byte for byte.
+    """
+    lines = _split(text)
+    return (
+        "".join(lines[: region.start + 1])
+        + _fit(code, _newline(text))
+        + "".join(lines[region.end :])
+    )
+
+
+def strip_tags(text: str) -> str:
+    """The file without any tag line."""
+    return _without_tags(_split(text))
+
+
+def _split(text: str) -> list[str]:
+    # str.splitlines would also split at form feeds, lone carriage returns and Unicode separators.
+    lines = text.split("\n")
+    return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+
+
+def _without_tags(lines: Iterable[str]) -> str:
+    return "".join(line for line in lines if not (_START.match(line) or _END.match(line)))
+
+
+def _newline(text: str) -> str:
+    if "\r\n" not in text:
+        return "\n"
+    return "" if _LONE_NEWLINE.search(text) else "\r\n"
+
+
+def _fit(code: str, newline: str) -> str:
+    """``code`` with a final newline, and with the file's line ends if the file has one kind."""
+    if not code:
+        return code
+    if not code.endswith("\n"):
+        code += newline or "\n"
+    if newline == "\r\n":
+        return _LONE_NEWLINE.sub("\r\n", code)
+    if newline == "\n":
+        return code.replace("\r\n", "\n")
+    return code  # mixed: there is no style to follow, and changing one would break exactness
+
+
+def _least_indent(lines: Iterable[str], *, default: str) -> str:
+    indents = [_leading(line) for line in lines if line.strip()]
+    return min(indents, key=len) if indents else default
+
+
+def _leading(line: str) -> str:
+    found = _INDENT.match(line)
+    return found[0] if found else ""
+
+
+def _close(
+    name: str,
+    indent: str,
+    number: int,
+    opened: list[int],
+    found: list[tuple[str, int, str, int | None]],
+    path: str,
+) -> int:
+    """Match an end tag with the innermost open region; returns that region's index."""
+    if not opened:
+        raise PaperError(
+            f'this end tag closes nothing: no region "{name}" is open here',
+            path=path,
+            line=number + 1,
+        )
+    open_name, open_line, open_indent, _ = found[opened[-1]]
+    if open_name != name:
+        if any(found[index][0] == name for index in opened):
+            reason = (
+                f'the regions "{name}" and "{open_name}" (line {open_line + 1}) overlap;'
+                " close the inner one first"
+            )
+        else:
+            reason = (
+                f'this end tag says "{name}" but the open region is "{open_name}"'
+                f" (line {open_line + 1}); the names must be equal"
+            )
+        raise PaperError(reason, path=path, line=number + 1)
+    if open_indent != indent:
+        raise PaperError(
+            f'the end tag of "{name}" is indented by {indent!r}, its start tag on line'
+            f" {open_line + 1} by {open_indent!r}; they must be equal",
+            path=path,
+            line=number + 1,
+        )
+    return opened.pop()

@@ -1,0 +1,285 @@
+"""Papers, their challenges, and data sets of them.
+
+Bytes are kept as they are on disk. Ids are the text that was written, and no two challenges share one.
+Not covered: where they are read from (`rcb_env.dataset.loading`), whether tests and references are any good
+(`rcb_env.certify`), how code is graded (`rcb_env.grading.grader`).
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from rcb_env.dataset import markers
+from rcb_env.dataset.markers import Masked, Region
+from rcb_env.errors import PaperError, UsageError, unknown
+
+Layout = Literal["native", "paper2code"]
+
+
+@dataclass(frozen=True, eq=False)
+class Paper:
+    """One paper: its text, the code an agent may see, and the tests it may not.
+
+    Attributes:
+        dates: days by event; both layouts have ``v1`` and ``first_public_code`` where known.
+        annotated: files with regions; paths are relative to the paper's folder, with ``/``.
+        context: files shown beside the masked one in a prompt.
+        files: every file a workspace is made from, as on disk: ``annotated``, ``context``, and what
+            these need in order to be imported.
+        tests: files an agent never sees. native: cases and checks; paper2code: the test script, the
+            reference modules and the data files.
+        image: the packages the tests need, by the name of a folder under ``images/``.
+        code_url: where the authors' own code is, or "".
+    """
+
+    id: str
+    title: str
+    authors: tuple[str, ...]
+    arxiv: str
+    venue: str
+    dates: Mapping[str, datetime.date]
+    domain: str
+    license: str
+    layout: Layout
+    root: Path
+    text: str = field(repr=False)
+    annotated: tuple[str, ...]
+    context: tuple[str, ...]
+    files: Mapping[str, bytes] = field(repr=False)
+    tests: Mapping[str, bytes] = field(repr=False)
+    image: str
+    time_limit_s: float
+    memory_limit_mb: int
+    code_url: str = ""
+    challenges: tuple[Challenge, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def visible(self) -> Mapping[str, bytes]:
+        """`files` without any tag line."""
+        return {
+            path: _encode(markers.strip_tags(_decode(data))) if b"paper2code" in data else data
+            for path, data in self.files.items()
+        }
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Hash of all that a prompt shows or a grade depends on, except which region is meant."""
+        return _digest(
+            [
+                ("paper", f"{self.id}\n{self.layout}\n{self.image}"),
+                ("limits", f"{self.time_limit_s!r} {self.memory_limit_mb}"),
+                ("lists", f"{self.annotated!r} {self.context!r}"),
+                ("text", self.text),
+                *self.visible.items(),
+                *((f"hidden {path}", data) for path, data in self.tests.items()),
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """One region of one file of a paper, to be written by an agent.
+
+    Attributes:
+        id: paper id, "/", slug of the hint; "-2", "-3" tell equal hints of one paper apart.
+        file: the region's file, relative to the paper's folder.
+        lines: lines of code of the region, nested regions included; its weight in scaled scores.
+        content_hash: changes whenever the prompt or the grading of this challenge may change.
+    """
+
+    id: str
+    paper: Paper = field(repr=False, compare=False)
+    file: str
+    region: Region
+    hint: str
+    lines: int
+    content_hash: str
+
+    @cached_property
+    def _annotated(self) -> str:
+        return _decode(self.paper.files[self.file])
+
+    @cached_property
+    def _masked(self) -> Masked:
+        return markers.mask(self._annotated, self.region)
+
+    def masked(self) -> Masked:
+        """The region's file with the region cut out, and without tags."""
+        return self._masked
+
+    @cached_property
+    def reference(self) -> str:
+        """The code that stands in the region, without the tags of inner regions."""
+        return markers.body(self._annotated, self.region)
+
+    def splice(self, code: str) -> str:
+        """The annotated file, tags and all, with ``code`` in the region."""
+        return markers.splice(self._annotated, self.region, code)
+
+    def tree(self, code: str | None = None) -> dict[str, bytes]:
+        """The visible files with ``code`` in the region (None: the reference), without tags."""
+        filled = self.masked().fill(self.reference if code is None else code)
+        return {**self.paper.visible, self.file: _encode(filled)}
+
+    def workspace(self) -> dict[str, bytes]:
+        """The visible files with the region masked: what an agent sees."""
+        return {**self.paper.visible, self.file: _encode(self.masked().text)}
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Papers in the order of ``papers.yaml``."""
+
+    name: str
+    papers: tuple[Paper, ...]
+
+    @cached_property
+    def challenges(self) -> tuple[Challenge, ...]:
+        """All challenges, paper by paper, file by file, in the order of their start tags."""
+        return tuple(challenge for paper in self.papers for challenge in paper.challenges)
+
+    @cached_property
+    def _by_id(self) -> dict[str, Challenge]:
+        return {challenge.id: challenge for challenge in self.challenges}
+
+    def challenge(self, id: str) -> Challenge:
+        """The challenge called ``id``.
+
+        Raises:
+            UsageError: there is none; names the nearest ones.
+        """
+        found = self._by_id.get(id)
+        if found is None:
+            raise unknown("challenge", id, self._by_id, where="rcb list challenges")
+        return found
+
+    def select(
+        self,
+        *,
+        papers: Iterable[str] | None = None,
+        challenges: Iterable[str] | None = None,
+    ) -> tuple[Challenge, ...]:
+        """Challenges of these papers and among these challenges, in the order of the data set.
+
+        Args:
+            papers: paper ids; None or empty: all.
+            challenges: challenge ids; None or empty: all.
+
+        Raises:
+            UsageError: an id is unknown, or no challenge fits both.
+        """
+        wanted_papers = _names(papers)
+        wanted = _names(challenges)
+        paper_ids = [paper.id for paper in self.papers]
+        for name in wanted_papers:
+            if name not in paper_ids:
+                raise unknown("paper", name, paper_ids, where="rcb list papers")
+        for name in wanted:
+            self.challenge(name)
+        chosen = tuple(
+            challenge
+            for challenge in self.challenges
+            if (not wanted_papers or challenge.paper.id in wanted_papers)
+            and (not wanted or challenge.id in wanted)
+        )
+        if not chosen:
+            raise UsageError(
+                f"none of the challenges {', '.join(sorted(wanted))} belongs to"
+                f" {', '.join(sorted(wanted_papers))}; drop one of the two selections"
+            )
+        return chosen
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Hash over the ids and contents of all challenges."""
+        return _digest((challenge.id, challenge.content_hash) for challenge in self.challenges)
+
+
+def with_challenges(paper: Paper) -> Paper:
+    """The same paper, which from now on knows its challenges: one for each region of its annotated files.
+
+    Raises:
+        PaperError: the tags are broken, a file has none, or a region is empty; with file and line.
+    """
+    taken: set[str] = set()
+    challenges = []
+    for file in paper.annotated:
+        shown = str(paper.root / file)
+        text = _decode(paper.files[file])
+        regions = markers.find_regions(text, path=shown)
+        if not regions:
+            raise PaperError(
+                'is listed as annotated but has no `# <paper2code name="...">` tag', path=shown
+            )
+        for region in regions:
+            if not region.lines:
+                raise PaperError(
+                    f'the region "{region.name}" holds no code', path=shown, line=region.start + 1
+                )
+            id = f"{paper.id}/{_slug(region.name, taken)}"
+            masked = markers.mask(text, region)
+            challenges.append(
+                Challenge(
+                    id=id,
+                    paper=paper,
+                    file=file,
+                    region=region,
+                    hint=region.name,
+                    lines=region.lines,
+                    content_hash=_digest(
+                        [
+                            ("paper", paper.content_hash),
+                            ("id", id),
+                            ("file", file),
+                            ("before", masked.before),
+                            ("placeholder", masked.placeholder),
+                            ("after", masked.after),
+                        ]
+                    ),
+                )
+            )
+    object.__setattr__(paper, "challenges", tuple(challenges))  # the two types refer to each other
+    return paper
+
+
+def _slug(hint: str, taken: set[str]) -> str:
+    base = re.sub(r"[\W_]+", "-", hint.lower()).strip("-") or "region"
+    slug, number = base, 1
+    while slug in taken:
+        number += 1
+        slug = f"{base}-{number}"
+    taken.add(slug)
+    return slug
+
+
+def _names(names: Iterable[str] | None) -> set[str]:
+    return {names} if isinstance(names, str) else set(names or ())
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _encode(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        # Half a surrogate pair, as JSON can carry it. It is no valid source, and the candidate's
+        # interpreter shall say so; it is not our error.
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _digest(parts: Iterable[tuple[str, str | bytes]]) -> str:
+    state = hashlib.sha256()
+    for name, content in parts:
+        data = content if isinstance(content, bytes) else _encode(content)
+        state.update(f"{name}\0{len(data)}\0".encode("utf-8", "surrogatepass"))
+        state.update(data)
+    return state.hexdigest()

@@ -1,0 +1,592 @@
+"""Challenges as a Gymnasium environment: ``gymnasium.make("rcb/Challenge-v0", challenge=...)``.
+
+The agent looks at files, edits the region, runs tests and submits (`rcb_env.env.actions`). Observations
+are texts with the budget left. Without a fixed challenge every reset draws one, from the seed alone.
+What a step earns is declared (`rcb_env.env.rewards`): by default 1.0 with the last step if the final
+verdict is "passed", else 0.0.
+
+Guarantees: nothing an agent does raises; a wrong action is an error observation and uses up a step.
+Only mistakes of the caller raise: a step before reset or after the end, unknown settings, and a
+machine without any sandbox. Same seed and actions, same observations: no wall-clock value is in an
+observation or an info, but for the key "timings" where it was asked for. `submit` ends with
+terminated, a spent budget with truncated (what is there is graded). A box that dies is replaced and
+the step tried once more; trouble of the machinery that stays ends with truncated, no outcome in the
+reward and the status "infra_error". Boxes start when code first has to run, in the process where it
+has to run. A snapshot or a fork takes microseconds at any step; two states with one ``state_hash``
+have the same future.
+Not covered: many environments at once (`rcb_env.env.vector`); other forms of observations and actions
+(`rcb_env.wrappers`); playing an agent (`rcb_env.play.episode`).
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, SupportsInt, cast
+
+import gymnasium
+from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import ResetNeeded
+
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.papers import Challenge, Dataset
+from rcb_env.dataset.selection import Selection, draw
+from rcb_env.env import rewards
+from rcb_env.env.actions import TOOLS, ActionSpace, OutOfBudget, TextSpace, ToolCall, parse
+from rcb_env.env.feedback import FEEDBACK_LEVELS, TELLS, Feedback, report, tell
+from rcb_env.env.workspace import Snapshot, Workspace, WorkspaceError
+from rcb_env.errors import UsageError, unknown
+from rcb_env.grading.grader import Grader, Verdict
+from rcb_env.grading.shared import shared_grader
+
+__all__ = ["FEEDBACK_LEVELS", "EnvSnapshot", "Feedback", "ResearchCodeEnv", "report", "tell"]
+
+MIN_TEXT_CHARS = 200
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+@dataclass(frozen=True)
+class EnvSnapshot:
+    """A state of an episode, for `ResearchCodeEnv.restore`. Never changes; may be pickled."""
+
+    challenge: str
+    content_hash: str
+    """Of the challenge: a snapshot of other files is refused."""
+    workspace: Snapshot
+    steps: int = 0
+    test_runs: int = 0
+    potential: float = 0.0
+    """For shaped rewards."""
+    tokens: int = 0
+    """Reported by `charge` and not yet paid for."""
+    verdict: Verdict | None = None
+    """Set when the episode is over."""
+    action: str = ""
+    """The last action on one line, for `render`."""
+    text: str = ""
+    error: bool = False
+    tests: Mapping[str, Any] | None = None
+    """What the last step told, as `reset` and `step` returned it."""
+
+
+class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
+    """One challenge at a time.
+
+    Args:
+        challenge: id, such as ``"DyT/forward"``; None: every reset draws one among those that the
+            next four settings leave.
+        papers: ids of papers, one or a list.
+        challenges: ids of challenges, a list.
+        min_lines: least number of lines of code.
+        max_lines: greatest number of lines of code.
+        dataset: "bundled", the path of a data set's folder, or a loaded data set.
+        feedback: what `run_tests` tells, one of `FEEDBACK_LEVELS`.
+        reward: what a step earns, see `rcb_env.env.rewards`: "sparse", "cases:step_cost=0.01", a dict.
+        max_steps: actions an episode may take.
+        max_test_runs: how many of them may run tests.
+        max_text_chars: longest text of an observation; longer ones are cut with a mark.
+        with_paper: whether the paper can be read.
+        with_hint: whether the short phrase is shown that says what is missing.
+        with_context: whether the files beside the region's can be seen.
+        timings: whether infos have the key "timings", in seconds; these differ from run to run.
+        sandbox: where code runs: "auto", or the name of one. Environments of one process that name
+            the same one share its boxes.
+        grader: grades instead of the shared one. It stays the caller's to close, and is not used in
+            a forked or spawned process.
+        render_mode: None, "ansi" (`render` returns a text) or "human" (printed at every step).
+
+    Raises:
+        UsageError: a setting is unknown or out of range, or no challenge fits.
+    """
+
+    # An instance attribute to Gymnasium, whose class it is declared in.
+    _spec: EnvSpec | None = None
+    metadata: dict[str, Any] = {"render_modes": ["ansi", "human"], "render_fps": 4}  # noqa: RUF012
+
+    def __init__(
+        self,
+        challenge: str | None = None,
+        *,
+        papers: str | Iterable[str] | None = None,
+        challenges: Iterable[str] | None = None,
+        min_lines: int | None = None,
+        max_lines: int | None = None,
+        dataset: str | Path | Dataset = "bundled",
+        feedback: Feedback = "messages",
+        reward: str | Mapping[str, Any] = "sparse",
+        max_steps: int = 50,
+        max_test_runs: int = 10,
+        max_text_chars: int = 20_000,
+        with_paper: bool = True,
+        with_hint: bool = True,
+        with_context: bool = True,
+        timings: bool = False,
+        sandbox: str = "auto",
+        grader: Grader | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        if feedback not in FEEDBACK_LEVELS:
+            raise unknown("feedback level", str(feedback), FEEDBACK_LEVELS)
+        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
+            raise unknown("render mode", str(render_mode), self.metadata["render_modes"])
+        self._max_steps = _at_least("max_steps", max_steps, 1)
+        self._max_test_runs = _at_least("max_test_runs", max_test_runs, 0)
+        max_text_chars = _at_least("max_text_chars", max_text_chars, MIN_TEXT_CHARS)
+        self._reward = rewards.reward_spec(reward)
+        # By name where it has one, so that a pickled environment carries one paper and not all.
+        self._dataset = dataset if isinstance(dataset, Dataset) else str(dataset)
+        self._selection = Selection.of(
+            {
+                "challenge": challenge,
+                "challenges": challenges,
+                "papers": papers,
+                "min_lines": min_lines,
+                "max_lines": max_lines,
+            }
+        )
+        self._candidates = self._selection.among(self._all())
+        self._feedback: Feedback = feedback
+        self._with_paper = with_paper
+        self._with_hint = with_hint
+        self._with_context = with_context
+        self._timings = timings
+        self._sandbox = sandbox
+        self._grader = grader
+        self._grader_pid = os.getpid()
+        self.render_mode = render_mode
+        self._text = TextSpace(max_text_chars)
+        self.action_space = ActionSpace()
+        self.observation_space = self._new_observation_space()
+        shaping = [feedback, max_text_chars, self._reward.to_dict()]
+        self._settings = json.dumps(shaping, sort_keys=True)
+        self._challenge = self._candidates[0] if len(self._candidates) == 1 else None
+        self._workspace: Workspace | None = None
+        self._state: EnvSnapshot | None = None
+
+    # --- Gymnasium ----------------------------------------------------------------------------
+
+    @property  # to Gymnasium a plain attribute, which `make` sets
+    def spec(self) -> EnvSpec | None:
+        """What `gymnasium.make` makes this again from; fits into JSON unless objects were given."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        if spec is not None:
+            spec = copy.copy(spec)
+            spec.kwargs = {name: _plain(value) for name, value in spec.kwargs.items()}
+        self._spec = spec
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Start an episode.
+
+        Args:
+            seed: of the draw of a challenge, for this reset and those after it without a seed.
+            options: for this episode only, any of ``challenge``, ``challenges``, ``papers``,
+                ``min_lines`` and ``max_lines``; they take the place of the environment's own.
+
+        Raises:
+            UsageError: an option is unknown, or no challenge fits.
+        """
+        super().reset(seed=seed)
+        candidates = self._candidates
+        if options:
+            candidates = self._selection.changed(options).among(self._all())
+        self._challenge = draw(candidates, self.np_random)
+        self._workspace = self._new_workspace(self._challenge)
+        self._state = EnvSnapshot(
+            self._challenge.id,
+            self._challenge.content_hash,
+            self._workspace.snapshot(),
+            text=self._text.clip(self._assignment(self._challenge, self._workspace)),
+        )
+        self._show()
+        return self._observation(), self._info()
+
+    def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
+        """Do one tool call; see `rcb_env.env.actions.parse` for its form.
+
+        Returns:
+            Observation, reward, terminated, truncated, and the info: ``challenge`` (id), ``error``
+            (whether the call was wrong), ``tests`` (after run_tests: what its text tells, as data;
+            else empty), ``verdict`` (after the last step: the final verdict without timings; else
+            empty), ``code_hash`` (SHA-256 of the region) and ``state_hash`` (of all that later
+            steps depend on).
+
+        Raises:
+            ResetNeeded: before `reset`, or after the episode has ended.
+            SandboxUnavailable: no sandbox works on this machine.
+        """
+        began = time.perf_counter()
+        state, workspace = self._running()
+        call = parse(action)
+        text, error = "", False
+        tests: dict[str, Any] = {}
+        outcome: Verdict | None = None  # of run_tests
+        verdict: Verdict | None = None
+        runs_tests = submits = False
+        if isinstance(action, OutOfBudget):
+            verdict = self._grade(final=True)
+            text = (
+                f"[The budget of {action.budget} is spent. Graded as it stands: {verdict.status}.]"
+            )
+        elif isinstance(call, str):
+            text, error = call, True
+        elif call.tool == "submit":
+            submits = True
+            verdict = self._grade(final=True)
+            text = f"Submitted: {verdict.status}."
+        elif call.tool == "run_tests" and state.test_runs >= self._max_test_runs:
+            text, error = "run_tests: no test runs are left; edit further, or submit", True
+        elif call.tool == "run_tests":
+            runs_tests = True
+            outcome = self._grade(final=False)
+            if outcome.status == "infra_error":
+                verdict = outcome
+            else:
+                tests = report(outcome, self._feedback)
+                text = tell(tests)
+        else:
+            text, error = _use(workspace, call)
+        steps = state.steps + 1
+        if verdict is None and steps >= self._max_steps:
+            verdict = self._grade(final=True)
+            text = f"[No steps are left. Graded as it stands: {verdict.status}.]\n{text}"
+        if verdict is not None and verdict.status == "infra_error":
+            text = f"[The sandbox failed: {verdict.message}. The episode ends without a score.]"
+            submits = False
+        facts = rewards.Facts(
+            lines=self.challenge.lines,
+            tests=tests,
+            ran_tests=runs_tests,
+            tokens=state.tokens,
+            verdict=verdict,
+        )
+        reward, potential = rewards.pay(self._reward, state.potential, facts)
+        self._state = replace(
+            state,
+            workspace=workspace.snapshot(),
+            steps=steps,
+            test_runs=state.test_runs + runs_tests,
+            potential=potential,
+            tokens=0,
+            verdict=verdict,
+            action=_written(call, action),
+            text=self._text.clip(text),
+            error=error,
+            tests=tests,
+        )
+        self._show()
+        over = verdict is not None
+        info = self._info()
+        if self._timings:
+            info["timings"] = _seconds(outcome, verdict, time.perf_counter() - began)
+        return self._observation(), reward, over and submits, over and not submits, info
+
+    def render(self) -> str | None:
+        """The last step as a text in mode "ansi"; "human" has printed it already."""
+        return self._frame() if self.render_mode == "ansi" else None
+
+    def close(self) -> None:
+        """End the episode. Boxes are shared and stay for other environments. Idempotent."""
+        self._state = None
+
+    # --- beside Gymnasium ---------------------------------------------------------------------
+
+    @property
+    def challenge(self) -> Challenge:
+        """What is to be solved.
+
+        Raises:
+            ResetNeeded: none has been drawn yet.
+        """
+        if self._challenge is None:
+            raise ResetNeeded("call reset() first: it draws the challenge")
+        return self._challenge
+
+    @property
+    def code(self) -> str:
+        """The region's present text; what is graded."""
+        workspace = self._workspace or self._new_workspace(self.challenge)
+        return workspace.code
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The final verdict, timings included; None while the episode goes on."""
+        return self._state.verdict if self._state else None
+
+    @property
+    def state_hash(self) -> str:
+        """Of all that later observations and rewards depend on; the same on any machine.
+
+        Raises:
+            ResetNeeded: there is no episode.
+        """
+        if self._state is None or self._workspace is None:
+            raise ResetNeeded("call reset() first: without an episode there is no state")
+        state = self._state
+        left = [self._max_steps - state.steps, self._max_test_runs - state.test_runs]
+        paid = [state.potential, state.tokens, state.verdict.status if state.verdict else None]
+        return _sha256(f"{self._settings}\n{left}\n{paid}\n{self._workspace.state_hash}")
+
+    def charge(self, tokens: int) -> None:
+        """Report tokens that were spent on the next action; the reward may have them cost.
+
+        Raises:
+            ResetNeeded: there is no episode, or it is over.
+        """
+        state, _ = self._running()
+        self._state = replace(state, tokens=state.tokens + _at_least("tokens", tokens, 0))
+
+    def will_grade(self, action: object) -> bool:
+        """Whether this action, as the next step, has to run code in a box."""
+        call = parse(action)
+        if isinstance(action, OutOfBudget) or (
+            self._state is not None and self._state.steps + 1 >= self._max_steps
+        ):
+            return True
+        return isinstance(call, ToolCall) and call.tool in ("run_tests", "submit")
+
+    def snapshot(self) -> EnvSnapshot:
+        """The episode's present state; it never changes, and costs nothing to keep.
+
+        Raises:
+            ResetNeeded: there is no episode.
+        """
+        if self._state is None:
+            raise ResetNeeded("call reset() before snapshot()")
+        return self._state
+
+    def restore(self, snapshot: EnvSnapshot) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Go on from a snapshot, of this environment or of another one with the same settings.
+
+        Returns:
+            The observation and the info that `reset` or `step` returned there, without timings.
+
+        Raises:
+            UsageError: the snapshot is of a challenge that this environment does not have, or
+                beyond its budgets.
+            TypeError: it is no snapshot of such an environment.
+        """
+        if not isinstance(snapshot, EnvSnapshot):
+            raise TypeError(
+                f"restore takes what snapshot() returned, an EnvSnapshot, not {snapshot!r:.80}"
+            )
+        if snapshot.steps > self._max_steps or snapshot.test_runs > self._max_test_runs:
+            raise UsageError("this snapshot is of an environment with larger budgets")
+        challenge, workspace = self._challenge, self._workspace
+        if challenge is None or challenge.id != snapshot.challenge:
+            if self._selection.challenge is not None:
+                raise UsageError(
+                    f"this snapshot is of {snapshot.challenge}, the environment of"
+                    f" {self._selection.challenge}"
+                )
+            challenge, workspace = self._all().challenge(snapshot.challenge), None
+        if challenge.content_hash != snapshot.content_hash:
+            raise UsageError(
+                f"this snapshot is of other files or tests of {challenge.id}: use the same data set"
+            )
+        self._challenge = challenge
+        self._workspace = workspace or self._new_workspace(challenge)
+        self._workspace.restore(snapshot.workspace)
+        self._state = snapshot
+        return self._observation(), self._info()
+
+    def fork(self) -> ResearchCodeEnv:
+        """Another environment in the same state, which goes its own way from here.
+
+        Boxes, papers and everything else that never changes are shared.
+        """
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.action_space = _own(self.action_space) or ActionSpace()
+        twin.observation_space = _own(self.observation_space) or self._new_observation_space()
+        twin._np_random = copy.deepcopy(self._np_random)
+        if self._challenge is not None and self._workspace is not None:
+            twin._workspace = self._new_workspace(self._challenge)
+            twin._workspace.restore(self._workspace.snapshot())
+        return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ResearchCodeEnv:
+        """A fork."""
+        twin = memo[id(self)] = self.fork()
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Boxes belong to a process; where this is unpickled, the shared grader takes over.
+        return {**self.__dict__, "_grader": None}
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _running(self) -> tuple[EnvSnapshot, Workspace]:
+        if self._state is None or self._workspace is None:
+            raise ResetNeeded("call reset() before step()")
+        if self._state.verdict is not None:
+            raise ResetNeeded("the episode is over; call reset() to start another one")
+        return self._state, self._workspace
+
+    def _all(self) -> Dataset:
+        return self._dataset if isinstance(self._dataset, Dataset) else _loaded(self._dataset)
+
+    def _new_workspace(self, challenge: Challenge) -> Workspace:
+        return Workspace(
+            challenge,
+            with_paper=self._with_paper,
+            with_hint=self._with_hint,
+            with_context=self._with_context,
+        )
+
+    def _new_observation_space(self) -> spaces.Space[dict[str, Any]]:
+        parts: dict[str, spaces.Space[Any]] = {
+            "text": TextSpace(self._text.max_length),
+            "steps_left": spaces.Discrete(self._max_steps + 1),
+            "test_runs_left": spaces.Discrete(self._max_test_runs + 1),
+        }
+        return cast("spaces.Space[dict[str, Any]]", spaces.Dict(parts))
+
+    def _grade(self, *, final: bool) -> Verdict:
+        grader = self._grader
+        if grader is None or self._grader_pid != os.getpid():
+            grader = shared_grader(self._sandbox)
+        return grader.grade(self.challenge, self.code, final=final)
+
+    def _observation(self) -> dict[str, Any]:
+        state = self._state
+        assert state is not None  # set by reset, step and restore
+        return {
+            "text": state.text,
+            "steps_left": self._max_steps - state.steps,
+            "test_runs_left": self._max_test_runs - state.test_runs,
+        }
+
+    def _info(self) -> dict[str, Any]:
+        # Vector environments merge infos key by key: a dict here and None there breaks them, and
+        # so does a number here and None there. What is absent is left out, or an empty dict.
+        state = self._state
+        assert state is not None
+        told = state.verdict.to_dict() if state.verdict else {}
+        told.pop("timings", None)
+        return {
+            "challenge": state.challenge,
+            "error": state.error,
+            "tests": copy.deepcopy(dict(state.tests)) if state.tests else {},
+            "verdict": {key: value for key, value in told.items() if value is not None},
+            "code_hash": _sha256(self.code),
+            "state_hash": self.state_hash,
+        }
+
+    def _assignment(self, challenge: Challenge, workspace: Workspace) -> str:
+        paper = challenge.paper
+        reading = " read_paper shows it." if self._with_paper else ""
+        hint = f' "{challenge.hint}"' if self._with_hint else ""
+        return (
+            f"Write the missing code{hint} of {challenge.file}. It belongs to the paper"
+            f' "{paper.title}".{reading}\n'
+            f"The region to write is {workspace.region_lines()}; now it holds a placeholder."
+            f" About {challenge.lines} line(s) of code are missing, at an indent of"
+            f" {len(challenge.region.indent)}. Only the region may change: other edits are"
+            " refused.\n"
+            "Act with one tool call per step, for instance"
+            ' {"tool": "read_file", "arguments": {"path": "'
+            f'{challenge.file}"}}}}. The tools: {", ".join(tool.name for tool in TOOLS)}.\n'
+            f"You have {self._max_steps} steps and {self._max_test_runs} test runs; a wrong call"
+            f" uses up a step. run_tests tells {TELLS[self._feedback]}. submit ends the episode:"
+            " the region is then tested with other inputs."
+        )
+
+    def _frame(self) -> str:
+        state = self._state
+        if state is None:
+            return f"{self._challenge.id if self._challenge else 'rcb'}: no episode"
+        heading = (
+            f"{state.challenge}  step {state.steps}/{self._max_steps}"
+            f"  tests {state.test_runs}/{self._max_test_runs}"
+        )
+        # What an agent wrote must not reach a terminal as control sequences.
+        shown = "\n".join(filter(None, (heading, state.action, state.text)))
+        return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", f"{shown}\n")
+
+    def _show(self) -> None:
+        if self.render_mode == "human":
+            encoding = sys.stdout.encoding or "utf-8"
+            frame = self._frame().encode(encoding, "backslashreplace").decode(encoding)
+            sys.stdout.write(frame + "\n")
+            sys.stdout.flush()
+
+
+# --- what environments of one process share ---------------------------------------------------
+
+
+@functools.lru_cache(maxsize=8)
+def _loaded(dataset: str) -> Dataset:
+    return load_dataset(dataset)
+
+
+def register() -> None:
+    """What the entry point of the group ``gymnasium.envs`` names, for a Gymnasium that loads these.
+
+    There is nothing left to do: importing `rcb_env`, which this module does, has registered.
+    """
+
+
+# --- small things -----------------------------------------------------------------------------
+
+
+def _use(workspace: Workspace, call: ToolCall) -> tuple[str, bool]:
+    try:
+        return str(getattr(workspace, call.tool)(**call.arguments)), False
+    except WorkspaceError as error:
+        return str(error), True
+
+
+def _own(space: spaces.Space[Any]) -> Any:
+    """A copy of a space that has drawn samples; None if a new one is as good."""
+    seeded = [space, *space.spaces.values()] if isinstance(space, spaces.Dict) else [space]
+    return copy.deepcopy(space) if any(each._np_random is not None for each in seeded) else None
+
+
+def _seconds(tests: Verdict | None, final: Verdict | None, step_s: float) -> dict[str, Any]:
+    """What a step took: as a whole, and of it run_tests and the final grading."""
+    told: dict[str, Any] = {"step_s": step_s}
+    if tests is not None:
+        told["tests"] = dict(tests.timings)
+    if final is not None and final is not tests:
+        told["final"] = dict(final.timings)
+    return told
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON gives it back: paths are texts, tuples and sets lists."""
+    if isinstance(value, Path):
+        return str(value)
+    return list(value) if isinstance(value, tuple | set | frozenset) else value
+
+
+def _at_least(name: str, value: SupportsInt, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UsageError(f"{name} is {value!r}; it must be an integer of at least {least}")
+    return value
+
+
+def _written(call: ToolCall | str, action: object) -> str:
+    """An action on one line, for `render`."""
+    if isinstance(call, str):
+        return f"> {type(action).__name__}"
+    arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
+    return f"> {call.tool}({arguments[:200]}{'...' if len(arguments) > 200 else ''})"
+
+
+def _sha256(code: str) -> str:
+    return hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()

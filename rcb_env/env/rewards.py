@@ -1,0 +1,243 @@
+"""Rewards: what they are is declared, what a step earns is computed, here and nowhere else.
+
+A declaration is a text or a dict, so it fits into an `EnvSpec` and a file::
+
+    "sparse"                            1 for a solved challenge, else 0
+    "cases"                             the part of the test cases that the final verdict passed
+    "lines"                             sparse, times the challenge's lines of code
+    "shaped"                            sparse, and potential-based shaping on run_tests
+    "cases:shaping=0.5,step_cost=0.01"  any of them with settings
+    {"outcome": "cases", "shaping": 0.5, "step_cost": 0.01}
+
+With ``lines`` the sum of returns over all challenges, divided by the sum of their lines, is the
+scaled pass rate. Shaping pays ``shaping * (gamma * P(after) - P(before))`` at every step, where P is
+the part of the cases that the last run_tests passed, 0 before the first and after the end: it sums up
+to nothing over an episode (with gamma as the discount), so it changes no ranking of policies (Ng,
+Harada and Russell, 1999). P knows no more than the agent was told.
+
+Guarantees: pure. A stored trajectory gives the rewards again, bit for bit, also under another
+declaration. An ``infra_error`` says nothing about the agent and earns no outcome; leave such episodes
+out of training.
+Not covered: when a reward is paid (`rcb_env.env.environment`); who counts tokens (`rcb_env.wrappers`,
+`rcb_env.play.episode`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rcb_env.errors import UsageError, unknown
+from rcb_env.grading.verdict import Status, Verdict
+
+_PARTLY: tuple[Status, ...] = ("passed", "failed", "timeout", "out_of_memory")
+
+
+@dataclass(frozen=True)
+class RewardSpec:
+    """A declared reward; `reward_spec` makes one of a text or a dict."""
+
+    outcome: Literal["sparse", "cases"] = "sparse"
+    """What the final verdict earns: 1 or 0, or the part of the cases that passed."""
+    weight: Literal["challenge", "lines"] = "challenge"
+    """What the outcome is multiplied by: 1, or the lines of code of the challenge."""
+    shaping: float = 0.0
+    """Weight of the potential."""
+    gamma: float = 1.0
+    """Discount in the shaping; use the one you train with."""
+    step_cost: float = 0.0
+    """Taken off at every step."""
+    test_cost: float = 0.0
+    """Taken off for every run of the tests."""
+    token_cost: float = 0.0
+    """Taken off for every token that was reported (`rcb_env.env.environment.ResearchCodeEnv.charge`)."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that mean nothing.
+
+        Raises:
+            UsageError: with the setting's name.
+        """
+        for name, values in (("outcome", OUTCOMES), ("weight", WEIGHTS)):
+            if getattr(self, name) not in values:
+                raise unknown(f"{name} of a reward", str(getattr(self, name)), values)
+        for name in _NUMBERS:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise UsageError(f"the reward's {name} is {value!r}; it must be a number")
+            if not (math.isfinite(value) and value >= 0):
+                raise UsageError(f"the reward's {name} is {value}; it must be at least 0")
+            object.__setattr__(self, name, float(value))
+        if self.gamma > 1:
+            raise UsageError(f"the reward's gamma is {self.gamma}; it must be at most 1")
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it; `reward_spec` reads it back equal."""
+        return dataclasses.asdict(self)
+
+
+OUTCOMES = ("sparse", "cases")
+WEIGHTS = ("challenge", "lines")
+_NUMBERS = ("shaping", "gamma", "step_cost", "test_cost", "token_cost")
+_NAMED: dict[str, dict[str, Any]] = {
+    "sparse": {},
+    "cases": {"outcome": "cases"},
+    "lines": {"weight": "lines"},
+    "shaped": {"shaping": 1.0},
+}
+
+
+def reward_spec(declared: str | Mapping[str, Any] | RewardSpec) -> RewardSpec:
+    """The reward that a text or a dict declares; see the module's docstring.
+
+    Raises:
+        UsageError: a name or a value is unknown.
+    """
+    if isinstance(declared, RewardSpec):
+        return declared
+    if isinstance(declared, str):
+        name, _, rest = declared.partition(":")
+        if name not in _NAMED:
+            raise unknown("reward", name, _NAMED)
+        settings = {**_NAMED[name], **_settings(rest)}
+    elif isinstance(declared, Mapping):
+        settings = dict(declared)
+    else:
+        raise UsageError(f"a reward is a text or a dict, not {type(declared).__name__}")
+    names = [each.name for each in dataclasses.fields(RewardSpec)]
+    for key in settings:
+        if key not in names:
+            raise unknown("setting of a reward", str(key), names)
+    return RewardSpec(**settings)
+
+
+def _settings(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            raise UsageError(f"{part!r} is no setting of a reward: write name=value")
+        if key not in _NUMBERS:
+            found[key] = value
+            continue
+        try:
+            found[key] = float(value)
+        except ValueError:
+            raise UsageError(f"the reward's {key} is {value!r}; it must be a number") from None
+    return found
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a reward depends on in one step."""
+
+    lines: int
+    """Lines of code of the challenge."""
+    tests: Mapping[str, Any] | None = None
+    """What run_tests told, as data; None or empty: nothing."""
+    ran_tests: bool = False
+    tokens: int = 0
+    """Reported since the step before."""
+    verdict: Verdict | None = None
+    """The final one, with the step that ends the episode."""
+
+
+def pay(spec: RewardSpec, potential: float, facts: Facts) -> tuple[float, float]:
+    """The reward of one step.
+
+    Args:
+        spec: the declared reward.
+        potential: before the step; 0.0 at the start of an episode.
+        facts: of the step.
+
+    Returns:
+        The reward, and the potential after the step.
+    """
+    after = potential
+    if facts.verdict is not None:
+        after = 0.0
+    elif facts.tests:
+        after = passed_part(facts.tests)
+    reward = 0.0
+    if facts.verdict is not None:
+        weight = facts.lines if spec.weight == "lines" else 1
+        reward += weight * outcome(spec, facts.verdict)
+    reward += spec.shaping * (spec.gamma * after - potential)
+    reward -= spec.step_cost
+    reward -= spec.test_cost * facts.ran_tests
+    reward -= spec.token_cost * facts.tokens
+    return reward, after
+
+
+def outcome(spec: RewardSpec, verdict: Verdict) -> float:
+    """What a final verdict earns, between 0 and 1, before it is weighted."""
+    if spec.outcome == "sparse" or verdict.passed:
+        return sparse(verdict.status)
+    passed, total = verdict.counts()
+    return passed / total if total and verdict.status in _PARTLY else 0.0
+
+
+def passed_part(tests: Mapping[str, Any]) -> float:
+    """The part of the cases that passed, as far as the feedback level tells it."""
+    if tests.get("status") == "passed":
+        return 1.0
+    total = tests.get("total") or 0
+    return float(tests["passed"]) / total if total else 0.0
+
+
+def sparse(status: str) -> float:
+    """1.0 for a solved challenge, 0.0 for everything else."""
+    return 1.0 if status == "passed" else 0.0
+
+
+def rewards_of(
+    spec: RewardSpec,
+    steps: Iterable[Mapping[str, Any]],
+    *,
+    lines: int,
+    verdict: Mapping[str, Any] | None,
+) -> list[float]:
+    """The rewards of a stored episode, one for each step.
+
+    Args:
+        spec: any declared reward, not only the one it was played with.
+        steps: the ``step`` records of its trajectory, in order.
+        lines: of the challenge, as the episode has it.
+        verdict: as the episode has it; None: it ended without one.
+
+    Raises:
+        ValueError: the verdict is none.
+    """
+    final = Verdict.from_dict(verdict) if verdict is not None else None
+    potential = 0.0
+    rewards: list[float] = []
+    for step, last in _with_last(steps):
+        facts = Facts(
+            lines=lines,
+            tests=step.get("tests"),
+            ran_tests=_ran_tests(step),
+            tokens=int(step.get("tokens") or 0),
+            verdict=final if last else None,
+        )
+        reward, potential = pay(spec, potential, facts)
+        rewards.append(reward)
+    return rewards
+
+
+def _ran_tests(step: Mapping[str, Any]) -> bool:
+    action = step.get("action")
+    return isinstance(action, Mapping) and action.get("tool") == "run_tests" and not step["error"]
+
+
+def _with_last(steps: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Mapping[str, Any], bool]]:
+    """Each step, and whether it is the last one."""
+    before: Mapping[str, Any] | None = None
+    for step in steps:
+        if before is not None:
+            yield before, False
+        before = step
+    if before is not None:
+        yield before, True

@@ -1,0 +1,373 @@
+"""What an agent sees of a challenge, and the one region it may change. Pure, in memory.
+
+The files are a mapping from path to bytes that the driver holds; no file system is behind it. A path
+is a key of that mapping or an error, so ``..``, absolute paths and links lead nowhere by
+construction, for reading as for writing.
+
+Guarantees: an edit is accepted only if the text before and after the region, the frame, is still
+there byte for byte; else nothing changes. What is graded is exactly the region that is shown. Every
+mistake of an agent is a `WorkspaceError` with a text for it; no pattern or patch hangs the driver.
+Not covered: budgets and tests (`rcb_env.env.environment`); how single edits work (`rcb_env.env.edits`,
+`rcb_env.env.patches`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import math
+import re
+import time
+from dataclasses import dataclass
+from functools import cached_property
+
+import regex  # type: ignore[import-untyped]
+
+from rcb_env.dataset.papers import Challenge
+from rcb_env.env import edits, patches
+from rcb_env.env.edits import EditError, cut, lines_of, numbered, without_end
+from rcb_env.errors import counted
+
+SEARCH_TIME_LIMIT_S = 1.0  # for one search over all files
+MAX_MATCHES = 100
+MAX_LINE_CHARS = 400  # of one matching line
+
+# The `regex` package writes counted repeats out when it compiles, which no time-out covers: nested
+# ones take minutes and gigabytes. The product of all counts bounds how much is written out. With the
+# verbose flag blanks and comments could hide counts.
+_MAX_REPEATS = 10_000
+_COUNTS = re.compile(r"\{([0-9]*),?([0-9]*)\}")
+_VERBOSE_FLAG = re.compile(r"\(\?[\w-]*x")
+# Matching a pattern inside itself takes memory without bound, faster than the time-out.
+_RECURSION = re.compile(r"\(\?(?:R|[0-9]|&|P>)")
+
+
+class WorkspaceError(ValueError):
+    """A call that cannot be done; the text is for the agent."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A state of a workspace: the region's text, and what it was before each edit."""
+
+    region: str
+    history: tuple[str, ...] = ()
+    trail: tuple[bytes, ...] = ()
+    """For each text of the history a digest of it and all before it."""
+
+    def edited(self, region: str) -> Snapshot:
+        """The state after an edit."""
+        before = self.trail[-1] if self.trail else bytes(32)
+        link = hashlib.sha256(before + _bytes(self.region)).digest()
+        return Snapshot(region, (*self.history, self.region), (*self.trail, link))
+
+
+class Workspace:
+    """The files of one challenge.
+
+    Args:
+        challenge: whose.
+        with_paper: whether the paper can be read.
+        with_hint: whether the placeholder says what is missing.
+        with_context: whether the other files can be seen.
+    """
+
+    def __init__(
+        self,
+        challenge: Challenge,
+        *,
+        with_paper: bool = True,
+        with_hint: bool = True,
+        with_context: bool = True,
+    ) -> None:
+        self._challenge = challenge
+        self._masked = challenge.masked() if with_hint else challenge.masked().without_hint()
+        self._with_paper = with_paper
+        self._with_hint = with_hint
+        self._with_context = with_context
+        self._state = Snapshot(self._masked.placeholder)
+
+    # --- state --------------------------------------------------------------------------------
+
+    @property
+    def code(self) -> str:
+        """The region's present text; what is graded."""
+        return self._state.region
+
+    @property
+    def changed(self) -> bool:
+        """Whether the region is something else than the placeholder."""
+        return self.code != self._masked.placeholder
+
+    @property
+    def state_hash(self) -> str:
+        """SHA-256 of all that later calls depend on: same hash, same answers, on any machine.
+
+        The files of the challenge, what of it is shown, the region, and what `undo` would bring
+        back.
+        """
+        challenge = self._challenge
+        fixed = f"{challenge.id}\0{challenge.content_hash}\0{self._with_paper}\0"
+        if not (self._with_hint and self._with_context):
+            fixed += f"{self._with_hint}\0{self._with_context}\0"
+        last = self._state.trail[-1] if self._state.trail else bytes(32)
+        return hashlib.sha256(fixed.encode() + last + _bytes(self.code)).hexdigest()
+
+    def snapshot(self) -> Snapshot:
+        """The present state; it never changes."""
+        return self._state
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back (or forth) to a state of a workspace of the same challenge."""
+        self._state = snapshot
+
+    def region_lines(self) -> str:
+        """Where the region is now, in words."""
+        first = self._masked.before.count("\n") + 1
+        count = len(lines_of(self.code))
+        if not count:
+            return f"{self._challenge.file}, nothing before line {first} (the region is empty)"
+        return f"{self._challenge.file} {_span(first, first + count - 1)}"
+
+    # --- looking ------------------------------------------------------------------------------
+
+    def list_files(self, path: str | None = None) -> str:
+        """The files, with their numbers of lines.
+
+        Args:
+            path: only the files below this folder, or this file.
+        """
+        return "\n".join(self._described(name) for name in self._below(path))
+
+    def read_file(self, path: str, start: int | None = None, end: int | None = None) -> str:
+        """Numbered lines of a file.
+
+        Args:
+            path: the file.
+            start: first line, from 1; None: the first.
+            end: last line, included; None: the last. One beyond the end means the last.
+        """
+        text = self._text(self._file(path))
+        crlf = " (CRLF line ends)" if "\r\n" in text else ""
+        return _excerpt(path, text, start, end, crlf)
+
+    def read_paper(self, start: int | None = None, end: int | None = None) -> str:
+        """Numbered lines of the paper; the arguments are those of `read_file`."""
+        if not self._with_paper:
+            raise WorkspaceError("read_paper: the paper is not part of this task")
+        return _excerpt("the paper", self._challenge.paper.text, start, end, "")
+
+    def search(self, pattern: str, path: str | None = None) -> str:
+        """The lines that match a regular expression (of the `regex` package).
+
+        Args:
+            pattern: searched in each line by itself.
+            path: only this file, or the files below this folder.
+        """
+        compiled = _compiled(pattern)
+        # Without quantifiers nothing can take long, and a time-out costs ten times the search.
+        needs_limit = any(sign in pattern for sign in "*+?{")
+        deadline = time.monotonic() + SEARCH_TIME_LIMIT_S
+        found: list[str] = []
+        for name in self._below(path):
+            for number, line in enumerate(lines_of(self._text(name)), 1):
+                try:
+                    limit = _time_left(deadline) if needs_limit else None
+                    hit = compiled.search(without_end(line), timeout=limit)
+                except (TimeoutError, MemoryError):
+                    raise WorkspaceError(
+                        f"search: gave up at {name} line {number}, after at most {SEARCH_TIME_LIMIT_S:g} s;"
+                        " use a simpler pattern, without nested repeats"
+                    ) from None
+                if hit:
+                    found.append(f"{name}:{number}: {cut(without_end(line), MAX_LINE_CHARS)}")
+                if len(found) > MAX_MATCHES:
+                    return "\n".join([*found[:-1], f"[only the first {MAX_MATCHES} matches]"])
+        where = f"in {path}" if path else "in any file"
+        return "\n".join(found) or f"no line {where} matches {cut(pattern)!r}"
+
+    # --- editing ------------------------------------------------------------------------------
+
+    def write_region(self, code: str) -> str:
+        """Put ``code`` in place of the whole region.
+
+        It gets the line ends of the file. If it stands at another indent than the region and can
+        plainly be moved, it is moved, and the answer says so.
+        """
+        indent = self._challenge.region.indent
+        moved = edits.reindented(code, indent)
+        self._change(code if moved is None else moved)
+        count = len(lines_of(self.code))
+        note = "" if moved is None else f"; indented to {_width(indent)} like the region"
+        return f"wrote {counted(count, 'line')}: {self.region_lines()}{note}"
+
+    def replace(self, old: str, new: str, path: str | None = None) -> str:
+        """Replace a text that occurs exactly once in the region's file.
+
+        ``old`` may reach into the frame if ``new`` has the same text there.
+        """
+        if path is not None and self._file(path) != self._challenge.file:
+            raise WorkspaceError(f"replace: {path} may not change; {self._limits()}")
+        try:
+            text = edits.replace_once(
+                self._text(self._challenge.file), old, new, self._masked.newline
+            )
+        except EditError as error:
+            raise WorkspaceError(str(error)) from None
+        self._change_file("replace", text)
+        return f"replaced: {self.region_lines()}"
+
+    def apply_patch(self, patch: str) -> str:
+        """Apply a unified diff of the region's file; see `rcb_env.env.patches` for its rules."""
+        try:
+            text, notes = patches.apply_patch(
+                self._text(self._challenge.file),
+                patch,
+                path=self._challenge.file,
+                paths=self._challenge.paper.files,
+                newline=self._masked.newline,
+            )
+        except EditError as error:
+            raise WorkspaceError(str(error)) from None
+        self._change_file("apply_patch", text)
+        return "; ".join([f"patched: {self.region_lines()}", *notes])
+
+    def undo(self) -> str:
+        """Take back the last edit."""
+        if not self._state.history:
+            raise WorkspaceError("undo: there is no edit to take back")
+        *history, region = self._state.history
+        self._state = Snapshot(region, tuple(history), self._state.trail[:-1])
+        left = len(history)
+        return f"took back the last edit, {left} left: {self.region_lines()}"
+
+    def _change_file(self, tool: str, text: str) -> None:
+        region = self._masked.region_of(text)
+        if region is None:
+            raise WorkspaceError(
+                f"{tool}: nothing was changed, because lines outside the region would change;"
+                f" {self._limits()}"
+            )
+        self._change(region, tool)
+
+    def _change(self, region: str, tool: str = "write_region") -> None:
+        # Through `fill`, so that the text shown is the text graded: a final newline, and the
+        # file's line ends.
+        canonical = self._masked.region_of(self._masked.fill(region))
+        assert canonical is not None  # `fill` puts the frame around it
+        if canonical == self.code:
+            raise WorkspaceError(f"{tool}: the region already holds exactly this")
+        self._state = self._state.edited(canonical)
+
+    def _limits(self) -> str:
+        return f"only the region may change: {self.region_lines()}"
+
+    # --- files --------------------------------------------------------------------------------
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        return {
+            path: data.decode("utf-8", "surrogateescape")
+            for path, data in sorted(self._challenge.workspace().items())
+            if self._with_context or path == self._challenge.file
+        }
+
+    def _text(self, path: str) -> str:
+        if path == self._challenge.file:
+            return self._masked.before + self.code + self._masked.after
+        return self._texts[path]
+
+    def _file(self, path: str) -> str:
+        if path in self._texts:
+            return path
+        raise WorkspaceError(self._no_such(path, "file"))
+
+    def _below(self, path: str | None) -> list[str]:
+        """The file called ``path``, or the files of that folder; None, "" and ".": all."""
+        if path in (None, "", ".", "./"):
+            return list(self._texts)
+        assert path is not None
+        if path in self._texts:
+            return [path]
+        folder = path.removesuffix("/") + "/"
+        found = [name for name in self._texts if name.startswith(folder)]
+        if not found:
+            raise WorkspaceError(self._no_such(path, "file or folder"))
+        return found
+
+    def _no_such(self, path: str, kind: str) -> str:
+        shown = repr(cut(path, 200))
+        if "\0" in path:
+            return f"no such {kind} {shown}: a path holds no NUL"
+        if path.startswith(("/", "\\", "~")):
+            return f"no such {kind} {shown}: paths are relative, such as {self._challenge.file!r}"
+        if ".." in path.replace("\\", "/").split("/"):
+            return f"no such {kind} {shown}: there is nothing outside the workspace"
+        near = difflib.get_close_matches(path[:200], self._texts, n=1, cutoff=0.4)
+        same_name = [n for n in self._texts if n.rpartition("/")[2] == path.rpartition("/")[2]]
+        meant = (same_name or near)[:1]
+        hint = f"; did you mean {meant[0]!r}?" if meant else "; list_files shows all"
+        return f"no such {kind} {shown}{hint}"
+
+    def _described(self, path: str) -> str:
+        mark = "; the region to write is in it" if path == self._challenge.file else ""
+        return f"{path}  ({counted(len(lines_of(self._text(path))), 'line')}{mark})"
+
+
+def _bytes(text: str) -> bytes:
+    # A model may have written half a character, which UTF-8 cannot carry.
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _time_left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:  # the `regex` package would take this for "no limit"
+        raise TimeoutError
+    return left
+
+
+def _compiled(pattern: str) -> regex.Pattern[str]:
+    if "{" in pattern:
+        counts = (count for pair in _COUNTS.findall(pattern) for count in pair if count)
+        # Nine digits are far too many already, and int() refuses very long numbers.
+        repeats = math.prod(max(int(count[:9]), 1) for count in counts)
+        if repeats > _MAX_REPEATS or _VERBOSE_FLAG.search(pattern):
+            raise WorkspaceError(
+                "search: the counted repeats of this pattern are too large; use * or + instead"
+            )
+    if _RECURSION.search(pattern):
+        raise WorkspaceError("search: patterns that call themselves are not supported")
+    try:
+        return regex.compile(pattern)
+    except (regex.error, RecursionError, OverflowError, ValueError) as error:
+        reason = cut(" ".join(str(error).split())) or type(error).__name__
+        raise WorkspaceError(
+            f"search: {cut(pattern)!r} is no regular expression: {reason};"
+            " put a backslash before ( ) [ ] { } . * + ? | ^ $ to find them as they are"
+        ) from None
+
+
+def _excerpt(name: str, text: str, start: int | None, end: int | None, remark: str) -> str:
+    lines = lines_of(text)
+    if not lines:
+        return f"{name} is empty"
+    first, last = start or 1, min(end or len(lines), len(lines))
+    if first > len(lines):
+        raise WorkspaceError(
+            f"{name} has {counted(len(lines), 'line')}; line {first} is beyond its end"
+        )
+    if first > last:
+        raise WorkspaceError(f"the first line, {first}, comes after the last, {last}")
+    heading = f"{name}, {_span(first, last)} of {len(lines)}{remark}"
+    return f"{heading}\n{numbered(lines[first - 1 : last], first)}"
+
+
+def _span(first: int, last: int) -> str:
+    return f"line {first}" if first == last else f"lines {first}-{last}"
+
+
+def _width(indent: str) -> str:
+    if not indent:
+        return "column 0"
+    kind = "tab" if set(indent) == {"\t"} else "blank" if set(indent) == {" "} else "character"
+    return f"{len(indent)} {kind}{'s' if len(indent) != 1 else ''}"

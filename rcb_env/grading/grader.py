@@ -1,0 +1,123 @@
+"""A candidate's code in, a `Verdict` out.
+
+`Grader` owns the boxes and chooses the mode by the paper's layout: isolated grading for native papers (`isolated.py`),
+guarded grading for the public benchmark's folders (`guarded.py`). A verdict is about the candidate only: a box that dies
+is retried once; when the same candidate ends its box a second time while a fresh box works, the candidate did it; any
+other trouble of ours is `infra_error`.
+Not covered: what an agent gets to see of a verdict (`env.py`), and what verdicts add up to (`scoring.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from rcb_env.dataset.markers import count_code_lines
+from rcb_env.dataset.papers import Challenge
+from rcb_env.errors import BoxDied
+from rcb_env.grading.guarded import GuardedGrading
+from rcb_env.grading.isolated import IsolatedGrading, Output
+from rcb_env.grading.verdict import CaseResult, Status, Verdict
+from rcb_env.sandbox import make
+from rcb_env.sandbox.box import BoxSettings
+from rcb_env.sandbox.fleet import Fleet
+
+__all__ = ["CaseResult", "Grader", "Output", "Status", "Verdict"]
+
+
+class Grader:
+    """Grades candidates in warm boxes. Thread-safe; boxes start on first use and end with `close`.
+
+    Args:
+        sandbox: a maker's name, or "auto".
+        workers: how many candidates are graded at once; one box each, plus one judge for all.
+        threads: torch's threads in a test run.
+        hash_seed: PYTHONHASHSEED in the boxes.
+        run: the name of the run they are for, which containers carry as a label.
+        judge_all: whether native papers' checks see a case's outputs even where they are the reference's, byte for byte;
+            only a check that is not deterministic can make a difference, and that is what `rcb check` looks for.
+
+    Raises:
+        SandboxUnavailable: no such sandbox works here.
+    """
+
+    def __init__(
+        self,
+        sandbox: str = "auto",
+        *,
+        workers: int = 1,
+        threads: int = 1,
+        hash_seed: int = 0,
+        run: str = "",
+        judge_all: bool = False,
+    ) -> None:
+        settings = BoxSettings(threads=threads, hash_seed=hash_seed, run=run)
+        self._fleet = Fleet(make(sandbox), settings, workers)
+        self._isolated = IsolatedGrading(self._fleet, judge_all=judge_all)
+        self._guarded = GuardedGrading(self._fleet)
+
+    def __enter__(self) -> Grader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __deepcopy__(self, _: object) -> Grader:
+        """Itself: a grader is a handle on boxes, and an env specification that names one may be copied."""
+        return self
+
+    @property
+    def sandbox(self) -> str:
+        """The name of the maker in use."""
+        return self._fleet.maker.name
+
+    def describe(self, images: Iterable[str]) -> dict[str, Any]:
+        """What a run records about where its code ran: the sandbox and the digests of its images."""
+        maker = self._fleet.maker
+        digests = {image: maker.digest(image) for image in sorted(set(images))}
+        return {"name": maker.name, "version": maker.version, "images": digests}
+
+    def close(self) -> None:
+        """End every box; grading that is under way ends with infra_error. Idempotent."""
+        self._fleet.close()
+
+    def grade(self, challenge: Challenge, code: str, *, final: bool) -> Verdict:
+        """Grade the text of a region.
+
+        Args:
+            challenge: which region.
+            code: what stands in the region, with its indentation.
+            final: True for the score, False for feedback during an episode (other seeds).
+
+        Raises:
+            SandboxUnavailable: no box can be made on this machine. Anything else that is not the
+                candidate's doing is a verdict with status infra_error.
+        """
+        started = time.monotonic()
+        native = challenge.paper.layout == "native"
+        if native and count_code_lines(code.split("\n")) == 0:
+            return Verdict("no_change", message="the region holds no code")
+        mode = self._isolated if native else self._guarded
+        try:
+            verdict = mode.grade(challenge, code, "final" if final else "feedback")
+        except BoxDied as error:
+            verdict = Verdict("infra_error", message=str(error).split("\n")[0])
+        return replace(verdict, timings={**verdict.timings, "total_s": time.monotonic() - started})
+
+    def outputs(self, challenge: Challenge, *, final: bool) -> tuple[Output, ...]:
+        """What the reference gives, case by case and seed by seed, for checks of a native paper's tests.
+
+        Args:
+            challenge: any region of the file that the cases are to cover.
+            final: with the seeds of the score, else with those of feedback.
+
+        Returns:
+            () where the cases cannot be run.
+
+        Raises:
+            SandboxUnavailable: no box can be made on this machine.
+            BoxDied: no box works.
+        """
+        return self._isolated.outputs(challenge, "final" if final else "feedback")

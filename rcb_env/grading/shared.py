@@ -1,0 +1,60 @@
+"""The graders that the environments of one process share, one for each kind of sandbox.
+
+A grader has as many boxes as this process has processors, and starts one only when the others are in
+use: one environment takes one box, eight of them in threads take all. A forked or spawned child
+makes its own and never touches its parent's.
+Not covered: graders that a caller makes and closes (`rcb_env.grading.grader`).
+"""
+
+from __future__ import annotations
+
+import multiprocessing.util
+import os
+import threading
+
+from rcb_env.grading.grader import Grader
+
+
+class _Graders:
+    """The graders of this process, by sandbox."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.by_sandbox: dict[str, Grader] = {}
+
+
+_graders = _Graders()
+_of_parents: list[_Graders] = []
+
+
+def _forget_graders() -> None:
+    # The boxes are the parent's: a child neither talks to them nor, by collecting the objects,
+    # closes them. The lock may be held by a thread that does not exist here.
+    global _graders
+    _of_parents.append(_graders)
+    _graders = _Graders()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_graders)
+
+
+def shared_grader(sandbox: str) -> Grader:
+    """The grader that all environments of this process with this sandbox share.
+
+    Raises:
+        SandboxUnavailable: no such sandbox works here.
+    """
+    with _graders.lock:
+        grader = _graders.by_sandbox.get(sandbox)
+        if grader is None:
+            grader = _graders.by_sandbox[sandbox] = Grader(sandbox, workers=_boxes())
+            # Runs at the end of this process, and also of a worker process, where atexit does not.
+            multiprocessing.util.Finalize(None, grader.close, exitpriority=10)
+        return grader
+
+
+def _boxes() -> int:
+    if hasattr(os, "sched_getaffinity"):  # fewer than the machine has, in a container or a job
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,8 @@
+"""An agent plays an episode.
+
+agent.py       what an agent is and what it is given: `Task`, `Turn`, `Usage`
+registry.py    agents by name, or as ``module:Class``
+episode.py     the one loop; what comes of it: `Episode`
+extraction.py  the code in a model's reply
+echoes.py      what of that code merely repeats the lines around the region
+"""

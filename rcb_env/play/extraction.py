@@ -1,0 +1,317 @@
+"""From a model's raw reply to the code of a region: one rule, for every agent and every stored reply.
+
+1. *Reasoning* is dropped: think sections, also with only their closing tag. A section that never
+   ends means the reply was cut off.
+2. *Blocks* are found. A fence closes a block only if it stands on its own line, has the same
+   character, is at least as long, has no info string, and is indented no deeper than the opening
+   one; of several such lines the first that leaves valid code.
+3. *The block*: python blocks come before blocks without a language; other languages are never code.
+   Of several, the last that has the region's indentation or repeats the function around it; if none
+   does, the last that is valid in the file; else the last. A reply without any block is code if all
+   of it is. A diff is never code.
+4. *Copied lines* are dropped: tags, the TODO comment, and, where the whole function, class or file
+   came back, everything of it that the file holds already.
+5. *Placed* at the region's indentation. Lines inside multi-line strings are not moved.
+
+Guarantees: pure; never raises, whatever the text; no code is invented or repaired. A reply that was
+cut off in its block gives no code, so it is never counted as a wrong answer of another kind.
+Beside it stands the public benchmark's own rule, `extract_official`, for comparison with its numbers.
+Not covered: whether the code is any good; keeping the raw reply, which is the agent's duty.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from rcb_env.dataset.markers import Masked
+from rcb_env.play.echoes import Frame, aligned, parse
+
+Reason = Literal["truncated", "empty", "refused", "no_code"]
+Extractor = Literal["robust", "official"]
+EXTRACTORS: tuple[Extractor, ...] = get_args(Extractor)
+"""The rules by name; "robust" is the one above."""
+
+_PYTHON = frozenset(("python", "python2", "python3", "py", "py2", "py3", "ipython", "ipython3"))
+_UNNAMED = frozenset(("", "code", "source"))
+_DIFFS = frozenset(("diff", "patch", "udiff"))
+_WRAPPERS = frozenset(("markdown", "md", "mdx"))
+
+# Not in quotes, in single backquotes, or at the end of a word; a fence may touch it.
+_THINK = re.compile(
+    r"""(?<!["'\\])(?<!(?<!``)`)(?:(?<!\w)(?=[<\[]\w)|(?=[<\[]/))"""
+    r"""(?:<(/?)(?:think|thinking|thought|reasoning)>|\[(/?)THINK\])"""
+    r"""(?!["'\\])(?!`(?!``))""",
+    re.IGNORECASE,
+)
+_FENCE = re.compile(
+    r"^(?P<lead>[ \t]*(?:>[ \t]?)*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?)"
+    r"(?P<marks>`{3,}|~{3,})[ \t]*(?P<info>[^`]*)$"
+)
+_FENCE_AFTER_PROSE = re.compile(
+    r"^(?P<lead>[ \t]*)\S.*?(?P<marks>`{3,})[ \t]*(?P<info>python3?|py)[ \t]*$", re.IGNORECASE
+)
+_LANGUAGE = re.compile(r"[{.\s]*([\w+#-]*)")
+_OFFICIAL_FENCE = "```python\n"
+_MAX_CLOSERS = 40  # lines that could close one block and are tried; more are a game, not an answer
+_MAX_BLOCKS = 200  # of one reply, likewise
+
+
+@dataclass(frozen=True)
+class Extracted:
+    """What a reply holds.
+
+    Attributes:
+        code: text of the region, with its indentation and a final newline; None: nothing usable.
+        reason: why there is none.
+        notes: what was left out or decided on the way, in the reader's words.
+    """
+
+    code: str | None
+    reason: Reason | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Block:
+    language: str
+    text: str
+    closed: bool
+
+
+def extract(reply: str | None, masked: Masked, *, finish_reason: str | None = None) -> Extracted:
+    """The code for the region that is missing in ``masked``.
+
+    Args:
+        reply: the raw text; None and "" mean that no text came.
+        masked: the file around the region.
+        finish_reason: as the API gave it: "length" and "content_filter" make a difference.
+    """
+    cut_off = finish_reason in ("length", "max_tokens")
+    nothing: Reason = "truncated" if cut_off else "no_code"
+    if finish_reason == "content_filter":
+        return Extracted(None, "refused", ("the server's content filter ended the reply",))
+    text = (reply or "").replace("\r\n", "\n")
+    if not text.strip():
+        return Extracted(None, "truncated" if cut_off else "empty", ("no text came",))
+    frame = Frame(masked)
+    text, open_ended = _without_reasoning(text)
+    blocks = list(itertools.islice(_blocks(text.split("\n"), frame), _MAX_BLOCKS))
+    candidates = [block for block in blocks if block.language in _PYTHON] or [
+        block for block in blocks if block.language in _UNNAMED
+    ]
+    candidates = [block for block in candidates if block.text.strip()]
+    if candidates:
+        return _from_blocks(candidates, frame, cut_off)
+    if open_ended:
+        return Extracted(None, "truncated", ("the reply ends inside its reasoning",))
+    if any(block.language in _DIFFS for block in blocks):
+        return Extracted(None, nothing, ("only a diff came back, not code",))
+    if blocks:
+        names = ", ".join(sorted({block.language or "unnamed" for block in blocks}))
+        return Extracted(None, nothing, (f"no block of python code, only: {names}",))
+    for plain in _plain_code(text):
+        if frame.fits(plain) and _does_something(plain):
+            code, notes = frame.place(plain)
+            return Extracted(code, None, ("no fence: all of the reply is code", *notes))
+    return Extracted(None, nothing, ("neither a block of code nor plain code",))
+
+
+def extract_official(reply: str | None) -> Extracted:
+    """The public benchmark's rule: the last block opened by exactly "```python" and a line feed.
+
+    It ends at the next three backquotes, wherever they stand; a block that does not end is none.
+    Without a block the answer is the empty text, which is put into the region and graded: there
+    is no such thing as no answer. Nothing is moved, dropped or looked at otherwise.
+    """
+    text, at, blocks = reply or "", 0, 0
+    code = ""
+    while (start := text.find(_OFFICIAL_FENCE, at)) >= 0:
+        end = text.find("```", start + len(_OFFICIAL_FENCE))
+        if end < 0:
+            break
+        code, at, blocks = text[start + len(_OFFICIAL_FENCE) : end], end + 3, blocks + 1
+    return Extracted(code, None, (f"official rule: the last of {blocks} blocks",))
+
+
+def extract_by(
+    extractor: Extractor, reply: str | None, masked: Masked, *, finish_reason: str | None = None
+) -> Extracted:
+    """`extract` or `extract_official`, by name."""
+    if extractor == "official":
+        return extract_official(reply)
+    return extract(reply, masked, finish_reason=finish_reason)
+
+
+def _from_blocks(candidates: Sequence[_Block], frame: Frame, cut_off: bool) -> Extracted:
+    notes: list[str] = []
+    # A block that was cut off is what the model meant to answer: an earlier one was a draft.
+    if cut_off and not candidates[-1].closed:
+        return Extracted(None, "truncated", ("the reply was cut off inside its block of code",))
+    usable = [block for block in candidates if not frame.is_diff(block.text)]
+    if not usable:
+        return Extracted(None, "no_code", ("only a diff came back, not code",))
+    chosen = (
+        [block for block in usable if frame.at_home(block.text)]
+        or [block for block in usable if frame.fits(block.text)]
+        or usable
+    )[-1]
+    if len(candidates) > 1:
+        notes.append(
+            f"{len(candidates)} blocks of code: took number {candidates.index(chosen) + 1}"
+        )
+    if not chosen.closed:
+        notes.append("the block is never closed")
+        if not frame.fits(chosen.text) and cut_off:
+            return Extracted(None, "truncated", tuple(notes))
+    code, more = frame.place(chosen.text)
+    notes += more
+    if code is None or not code.strip():
+        return Extracted(None, "no_code", (*notes, "nothing is left of the block"))
+    return Extracted(code, None, tuple(notes))
+
+
+# --- 1. reasoning -----------------------------------------------------------------------------
+
+
+def _without_reasoning(text: str) -> tuple[str, bool]:
+    """The reply without reasoning at its beginning; True if the reasoning never ends.
+
+    A tag counts only at the beginning or the end of a line and away from quotes: code may well
+    speak of such tags. What ends the reasoning that a reply begins with may stand within a line,
+    if no other tag does. A lone closing tag (the opening one was in the prompt) must not be in a
+    block of code.
+    """
+    while True:
+        all_tags = list(_THINK.finditer(text))
+        tags = [found for found in all_tags if _at_edge(text, found)]
+        opening = next((tag for tag in tags if not _closes(tag)), None)
+        closing = next((tag for tag in tags if _closes(tag)), None)
+        if opening is not None and not text[: opening.start()].strip():
+            closing = closing or next((tag for tag in all_tags if _closes(tag)), None)
+            if closing is None:
+                return "", True
+        elif (
+            closing is None
+            or (opening is not None and opening.start() < closing.start())
+            or _in_block(text[closing.end() :])
+        ):
+            return text, False
+        text = text[closing.end() :]
+
+
+def _closes(tag: re.Match[str]) -> bool:
+    return bool(tag[1] or tag[2])
+
+
+def _at_edge(text: str, tag: re.Match[str]) -> bool:
+    before = text[: tag.start()].rpartition("\n")[2]
+    after = text[tag.end() :].partition("\n")[0]
+    return not before.strip() or not after.strip()
+
+
+def _in_block(rest: str) -> bool:
+    """Whether the next fence is the end of a block rather than the beginning of one."""
+    fences = [found for line in rest.split("\n") if (found := _FENCE.match(line))]
+    return bool(fences) and not fences[0]["info"].strip() and len(fences) % 2 == 1
+
+
+# --- 2. blocks --------------------------------------------------------------------------------
+
+
+def _blocks(lines: Sequence[str], frame: Frame) -> Iterator[_Block]:
+    at = 0
+    while at < len(lines):
+        opening = _FENCE.match(lines[at]) or _FENCE_AFTER_PROSE.match(lines[at])
+        tag = _THINK.match(lines[at].strip())
+        if tag and not _closes(tag):  # reasoning in the middle of a reply
+            ends = (n for n in range(at, len(lines)) if _closing_tag(lines[n]))
+            at = next(ends, len(lines)) + 1
+            continue
+        at += 1
+        if opening is None:
+            continue
+        found = _LANGUAGE.match(opening["info"])
+        language = found[1].lower() if found else ""
+        following = next((line for line in lines[at:] if line.strip()), "")
+        inner = _FENCE.match(following)
+        if language in _WRAPPERS or (not language and inner and inner["info"].strip()):
+            continue  # a block around the whole answer: look inside
+        block, at = _read_block(lines, at, opening, language, frame)
+        yield block
+
+
+def _closing_tag(line: str) -> bool:
+    return any(_closes(tag) for tag in _THINK.finditer(line))
+
+
+def _read_block(
+    lines: Sequence[str], start: int, opening: re.Match[str], language: str, frame: Frame
+) -> tuple[_Block, int]:
+    """The block that begins at ``start``, and where to go on."""
+    marks, lead = opening["marks"], opening["lead"]
+    content = [_without_lead(line, lead) for line in lines[start:]]
+    closers = [n for n, line in enumerate(content) if _can_close(line, marks)][:_MAX_CLOSERS]
+    strict = [n for n in closers if not content[n][:1].isspace()]
+
+    def text(end: int) -> str:
+        return "\n".join(content[:end])
+
+    if strict:
+        # A string may hold a line that looks like the end. Then the code stops inside the string.
+        code = language in _PYTHON or language in _UNNAMED
+        valid = (n for n in strict if frame.fits(text(n))) if code and len(strict) > 1 else iter(())
+        end = next(valid, strict[0])
+        return _Block(language, text(end), closed=True), start + end + 1
+    # Some models indent the last fence like the code.
+    valid = (n for n in closers if frame.fits(text(n)))
+    last = next(valid, None)
+    if last is not None:
+        return _Block(language, text(last), closed=True), start + last + 1
+    rest = text(len(content)).rstrip()
+    if rest.endswith(marks):
+        return _Block(language, rest.removesuffix(marks), closed=True), len(lines)
+    return _Block(language, rest, closed=False), len(lines)
+
+
+def _without_lead(line: str, lead: str) -> str:
+    """A line of a block without the indentation and the quote marks its fence has too."""
+    kept = 0
+    for mark in lead:
+        if kept < len(line) and (line[kept] in " \t" or (mark == ">" == line[kept])):
+            kept += 1
+        else:
+            break
+    return line[kept:]
+
+
+def _can_close(line: str, marks: str) -> bool:
+    stripped = line.strip()
+    return len(stripped) >= len(marks) and set(stripped) == {marks[0]}
+
+
+# --- 3. plain code ----------------------------------------------------------------------------
+
+
+def _plain_code(text: str) -> Iterator[str]:
+    """The whole reply, or what follows an introduction that ends with a colon."""
+    yield text
+    head, newline, rest = text.lstrip("\n").partition("\n")
+    if newline and head.rstrip().endswith(":"):
+        yield rest
+
+
+def _does_something(text: str) -> bool:
+    """Whether this is more than words that happen to be valid Python, such as ``Sorry``."""
+    module = parse(aligned(text))
+    if module is None:
+        return any(mark in text for mark in "=([")
+    return any(
+        not isinstance(node, ast.Expr)
+        or any(isinstance(part, ast.Call | ast.Yield | ast.Await) for part in ast.walk(node))
+        for node in module.body
+    )

@@ -1,0 +1,31 @@
+"""Many episodes: what is planned, who works on it, and how it stops and resumes.
+
+plan.py       `RunConfig`, the plan it makes, the record in run.json, `open_run`
+arms.py       several agents on equal terms: one run each, side by side
+workers.py    worker threads, retry, progress, and stopping in seconds
+playing.py    `run_experiment`: an agent plays the plan
+regrading.py  `grade_completions` and `regrade`: runs made of code that is there already
+spending.py   what all episodes together may use
+store.py      a run's folder: what is written, and read back
+durable.py    files that outlive a crash
+"""
+
+from __future__ import annotations
+
+from rcb_env.runs.plan import RunConfig, default_folder, open_run
+from rcb_env.runs.playing import run_experiment
+from rcb_env.runs.regrading import grade_completions, regrade
+from rcb_env.runs.spending import RunBudgetSpent
+from rcb_env.runs.workers import Interrupted, Progress
+
+__all__ = [
+    "Interrupted",
+    "Progress",
+    "RunBudgetSpent",
+    "RunConfig",
+    "default_folder",
+    "grade_completions",
+    "open_run",
+    "regrade",
+    "run_experiment",
+]

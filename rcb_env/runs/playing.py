@@ -1,0 +1,135 @@
+"""An agent plays every planned episode."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, cast
+
+from rcb_env.dataset.papers import Challenge
+from rcb_env.errors import StoreError
+from rcb_env.grading.grader import Grader
+from rcb_env.play.agent import Task
+from rcb_env.play.episode import Episode, play_episode
+from rcb_env.play.registry import make_agent
+from rcb_env.runs.plan import Job, RunConfig, jobs, planned
+from rcb_env.runs.spending import RunBudgetSpent, RunMeter
+from rcb_env.runs.store import RunStore, Trajectory
+from rcb_env.runs.workers import Play, Progress, count_finished, work
+
+if TYPE_CHECKING:
+    from rcb_env.env.environment import Feedback
+
+
+def run_experiment(
+    config: RunConfig,
+    store: RunStore,
+    *,
+    progress: Callable[[Progress], None] | None = None,
+) -> None:
+    """Play what the store has no result for: everything in a new run, the rest in a resumed one.
+
+    Args:
+        config: as it was given to `open_run`.
+        store: what `open_run` returned.
+        progress: called in this thread before the first and after every episode.
+
+    Raises:
+        Interrupted: SIGINT or SIGTERM came; finished episodes are stored.
+        RunBudgetSpent: the whole run has used its budget; finished episodes are stored.
+        ModelRefusedRequest: key, model name or URL are wrong.
+        SandboxUnavailable: no sandbox works here.
+        StoreError: the run directory cannot be written, or belongs to another config.
+    """
+    from rcb_env.env.environment import ResearchCodeEnv  # here: grading alone needs no Gymnasium
+
+    dataset, pairs = planned(config)
+    identity = config.identity(list(dict.fromkeys(challenge for challenge, _ in pairs)))
+    if store.record["config"]["challenges"] != identity["challenges"]:
+        raise StoreError(f"{store.folder} was made for other challenges: open it with this config")
+    model = config.model.name if config.model else None
+    # Workers mostly wait for models; more boxes than processors would only take memory.
+    meter = RunMeter(config, store)
+    boxes = min(config.workers, os.cpu_count() or 1)
+    with Grader(config.sandbox, workers=boxes, run=store.folder.name) as grader:
+
+        def make_play() -> Play:
+            agent = make_agent(config.agent, model=model)
+
+            def play(job: Job, trajectory: Trajectory) -> Episode:
+                env = ResearchCodeEnv(
+                    job.challenge.id,
+                    dataset=dataset,
+                    feedback=cast("Feedback", config.feedback),  # open_run has checked it
+                    max_steps=config.max_steps,
+                    max_test_runs=config.max_test_runs,
+                    with_paper=config.paper != "none",
+                    with_hint=config.with_hint,
+                    with_context=config.with_context,
+                    grader=grader,
+                )
+                task = Task(
+                    job.challenge,
+                    seed=job.seed,
+                    sample=job.sample,
+                    model=config.model,
+                    extractor=config.extractor,
+                    protocol=config.protocol,
+                    paper=config.paper,
+                    with_hint=config.with_hint,
+                    with_context=config.with_context,
+                )
+                meter.check()
+                try:
+                    return play_episode(
+                        env,
+                        agent,
+                        task,
+                        trajectory,
+                        budgets=config.budgets,
+                        on_usage=meter.spend,
+                    )
+                finally:
+                    env.close()
+
+            return play
+
+        plan = jobs(pairs, identity, seed=config.seed)
+        if config.model is not None:
+            warm_up(grader, [job.challenge for job in plan], boxes)
+        try:
+            work(
+                plan,
+                make_play,
+                store=store,
+                grader=grader,
+                workers=config.workers,
+                progress=progress,
+            )
+        except RunBudgetSpent as error:
+            meter.note_end()
+            raise RunBudgetSpent(
+                f"{error}: {count_finished(store, plan)} of {len(plan)} episodes are in"
+                f" {store.folder}; go on with --resume and more --run-budget-tokens or"
+                " --run-budget-usd"
+            ) from None
+
+
+def warm_up(grader: Grader, challenges: Sequence[Challenge], boxes: int) -> None:
+    """Start boxes now, while the first episodes wait for their models, and not when they are needed.
+
+    Nothing waits for it, and nothing depends on how it goes: whatever it meets, the first real
+    grading meets again and tells.
+    """
+    native = next((one for one in challenges if one.paper.layout == "native"), None)
+    if native is None:
+        return  # a public folder's suite may take minutes, which would be spent for nothing
+
+    def grade() -> None:
+        with contextlib.suppress(Exception):
+            grader.grade(native, native.reference, final=False)
+
+    for number in range(boxes):
+        threading.Thread(target=grade, daemon=True, name=f"rcb-warm-up-{number}").start()

@@ -1,0 +1,98 @@
+"""What a whole run may use, in tokens and money, and the end when it has.
+
+Counted is everything that was asked of a model for the run, in all its sessions: what stored
+episodes used, those that infrastructure ended included, and what the episodes used that an end by
+budget cut off (kept in sessions.jsonl). Replies from the cache cost nothing and are not counted.
+Not counted: what episodes used that a signal or a kill cut off.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+
+from rcb_env.errors import UsageError
+from rcb_env.play.agent import Usage
+from rcb_env.runs.durable import JsonLines
+from rcb_env.runs.plan import RunConfig, now
+from rcb_env.runs.store import RunStore
+
+
+class RunBudgetSpent(UsageError):
+    """A run has used what it may use."""
+
+
+class RunMeter:
+    """Adds up what the episodes of a run use; shared by its workers.
+
+    Args:
+        config: holds the limits.
+        store: the run.
+    """
+
+    def __init__(self, config: RunConfig, store: RunStore) -> None:
+        self._config = config
+        self._store = store
+        self._lock = threading.Lock()
+        stored = _stored(store)
+        self._earlier = sum(_cut_off(store), Usage())
+        self.usage = stored + self._earlier
+
+    def spend(self, usage: Usage) -> None:
+        """Count a model call.
+
+        Raises:
+            RunBudgetSpent: a limit is passed.
+            UsageError: the price is unknown, so a limit in money cannot be held.
+        """
+        with self._lock:
+            self.usage += usage
+        self.check()
+
+    def check(self) -> None:
+        """Raise, as `spend` does, if there is nothing left."""
+        most_tokens, most_usd = self._config.run_tokens, self._config.run_cost_usd
+        used = self.usage
+        tokens = used.tokens - used.replayed_tokens
+        if most_tokens is not None and tokens > most_tokens:
+            raise RunBudgetSpent(f"the run's budget of {most_tokens} tokens is spent ({tokens})")
+        if most_usd is None:
+            return
+        if used.cost_usd is None:
+            raise UsageError(
+                "the price of this model is unknown, so the run's budget in money cannot be held:"
+                " give --input-price and --output-price, or leave out --run-budget-usd"
+            )
+        if used.cost_usd > most_usd:
+            raise RunBudgetSpent(
+                f"the run's budget of {most_usd:g} USD is spent ({used.cost_usd:.4f})"
+            )
+
+    def note_end(self) -> None:
+        """Keep what the episodes have used that now end without a result."""
+        stored = _stored(self._store) + self._earlier
+        used = self.usage
+        known = used.cost_usd is not None and stored.cost_usd is not None
+        cut_off = Usage(
+            prompt_tokens=used.prompt_tokens - stored.prompt_tokens,
+            completion_tokens=used.completion_tokens - stored.completion_tokens,
+            cost_usd=max(0.0, (used.cost_usd or 0) - (stored.cost_usd or 0)) if known else None,
+            calls=used.calls - stored.calls,
+            replayed_tokens=used.replayed_tokens - stored.replayed_tokens,
+        )
+        self._store.note_session({"ended_at": now(), "cut_off": dataclasses.asdict(cut_off)})
+
+
+def _stored(store: RunStore) -> Usage:
+    return sum((_usage(line["episode"].get("usage")) for line in store.lines()), Usage())
+
+
+def _cut_off(store: RunStore) -> list[Usage]:
+    sessions = JsonLines(store.folder / "sessions.jsonl").read(on_problem=store.problems.append)
+    return [_usage(session["cut_off"]) for session in sessions if "cut_off" in session]
+
+
+def _usage(data: object) -> Usage:
+    names = {each.name for each in dataclasses.fields(Usage)}
+    known = data if isinstance(data, dict) else {}
+    return Usage(**{name: value for name, value in known.items() if name in names})

@@ -1,0 +1,482 @@
+"""A run directory: what was planned, what has been finished, and every step on the way.
+
+    runs/<id>/
+      run.json            config, versions, hashes, the plan; written once, whole
+      episodes.jsonl      one line per finished episode, in the order they finished
+      trajectories/…      one JSON Lines file per attempt at an episode, written step by step
+      sessions.jsonl      one line per start or resume: process, versions, sandbox, workers
+      lock                held by the one process that writes
+
+Runs that were made to be compared lie side by side in one folder with an arms.json, see `create_arms`.
+
+Guarantees:
+- A line of episodes.jsonl is there whole or not at all, see `rcb_env.runs.durable`.
+- One process writes a run at a time; a second one is refused with the first one's process id.
+  Readers need no lock, are never held up, and see whole lines only.
+- An episode is known by `EpisodeKey`: paper, file, region, sample, agent, model, settings. The last
+  line of a key counts; earlier ones (infrastructure failures that were tried again) stay on disk.
+- Resuming with another config is refused and the differing keys are named.
+Holds plain dicts: the meaning of an episode is `rcb_env.play.episode`'s, scores are
+`rcb_env.report.scoring`'s.
+Not covered: network file systems without flock; two machines writing one directory.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rcb_env.errors import StoreError
+from rcb_env.runs.durable import (
+    MODE,
+    SCRATCH,
+    JsonLines,
+    dump,
+    take_back,
+    write_all,
+    write_whole,
+    writing,
+)
+
+INFRA = "infra_error"
+FORMAT = 1
+"""Version of the layout; a directory of another version is refused."""
+
+ARMS = "arms.json"
+"""In a folder of runs that were made together: which ones, in which order."""
+_NAMED = 8  # runs in a message
+
+
+@dataclass(frozen=True)
+class EpisodeKey:
+    """What makes an episode this one and no other; a hint or a prompt alone never does."""
+
+    paper: str
+    file: str
+    region: str
+    """Challenge id: two regions with the same hint have two ids."""
+    sample: int
+    agent: str
+    model: str
+    """Model name, "" for an agent without a model."""
+    settings: str
+    """Digest of everything else that shapes the episode, see `digest`."""
+
+    @property
+    def id(self) -> str:
+        """Sixteen hex digits, stable across runs and machines."""
+        return digest(list(self.__dict__.values()))
+
+
+def digest(value: object) -> str:
+    """Sixteen hex digits of a JSON-like value, independent of the order of keys."""
+    return hashlib.sha256(dump(value, sort_keys=True)).hexdigest()[:16]
+
+
+class Trajectory:
+    """The steps of one attempt, on disk as they happen."""
+
+    def __init__(self, path: Path, *, attempt: int) -> None:
+        """Create the file.
+
+        Raises:
+            StoreError: it cannot be created.
+        """
+        self.path = path
+        self.attempt = attempt
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+            self._fd: int | None = os.open(path, flags, MODE)
+
+    def record(self, kind: str, payload: Mapping[str, object]) -> None:
+        """Write one record at once; what is written survives a kill of this process.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        if self._fd is None:
+            raise ValueError(f"{self.path} is closed")
+        with writing(self.path):
+            size = os.fstat(self._fd).st_size
+            try:
+                write_all(self._fd, dump({"kind": kind, **payload}) + b"\n")
+            except OSError:
+                take_back(self._fd, size)
+                raise
+
+    def close(self) -> None:
+        """Put everything on the disk; safe to call twice."""
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            with writing(self.path):
+                try:
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
+
+    def __enter__(self) -> Trajectory:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the file."""
+        self.close()
+
+
+class RunStore:
+    """One run directory. Made by `create` or `resume` (to write) or `open` (to read)."""
+
+    def __init__(self, folder: Path, record: Mapping[str, Any], lock_fd: int | None) -> None:
+        """Not called directly."""
+        self.folder = folder
+        self.record = record
+        """The content of run.json."""
+        self.problems: list[str] = []
+        """What was found damaged, one line each; for the user to see."""
+        self._lock_fd = lock_fd
+        self._episodes = JsonLines(folder / "episodes.jsonl")
+
+    @classmethod
+    def create(cls, folder: str | Path, record: Mapping[str, Any]) -> RunStore:
+        """Start a run in a new or empty folder and hold it for writing.
+
+        Args:
+            folder: the run directory.
+            record: what run.json is to hold; ``config`` is compared when the run is resumed.
+
+        Raises:
+            StoreError: it cannot be written, holds a run already, holds other files, or is in use.
+        """
+        folder = Path(folder)
+        if (folder / "run.json").exists():
+            raise StoreError(f"{folder} already holds a run: add --resume, or choose another --out")
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            # A start that was killed leaves a lock or a scratch file: no reason to refuse the next.
+            strangers = sorted(
+                path.name
+                for path in folder.iterdir()
+                if path.name != "lock" and not path.name.startswith(SCRATCH)
+            )
+        if strangers:
+            raise StoreError(
+                f"{folder} is not empty (it holds {strangers[0]}): choose another --out"
+            )
+        lock_fd = _take_lock(folder)
+        try:
+            # Again under the lock: of two starters that both saw an empty folder one came first.
+            if (folder / "run.json").exists():
+                raise StoreError(f"{folder} already holds a run: choose another --out")
+            write_whole(folder / "run.json", {"format": FORMAT, **record})
+            return cls(folder, _read_record(folder), lock_fd)
+        except BaseException:
+            os.close(lock_fd)
+            raise
+
+    @classmethod
+    def resume(cls, folder: str | Path, config: Mapping[str, Any]) -> RunStore:
+        """Hold an existing run for writing again and cut off a torn last line.
+
+        Args:
+            folder: the run directory.
+            config: what this run would be made with; it must be what it was made with.
+
+        Raises:
+            StoreError: there is no run, it is in use, or the config differs; the keys are named.
+        """
+        folder = Path(folder)
+        record = _read_record(folder)
+        differences = list(_differences(record.get("config", {}), json.loads(dump(config))))
+        if differences:
+            raise StoreError(
+                f"{folder} was made with another config: {'; '.join(differences)}. "
+                "Resume it with the same one, or choose another --out"
+            )
+        store = cls(folder, record, _take_lock(folder))
+        try:
+            cut = store._episodes.repair()
+        except BaseException:
+            store.close()
+            raise
+        if cut:
+            store.problems.append(
+                f"{folder / 'episodes.jsonl'}: cut off a torn last line ({cut} bytes); "
+                "its episode will run again"
+            )
+        return store
+
+    @classmethod
+    def open(cls, folder: str | Path) -> RunStore:
+        """Read a run, whether it is being written or not.
+
+        Raises:
+            StoreError: there is no run, or its run.json cannot be read.
+        """
+        folder = Path(folder)
+        return cls(folder, _read_record(folder), None)
+
+    def append(self, key: EpisodeKey, episode: Mapping[str, Any], trajectory: Trajectory) -> None:
+        """Store one finished episode; when this returns it is on the disk. Thread-safe.
+
+        Raises:
+            StoreError: it cannot be written; the file is as it was before.
+        """
+        self._must_hold()
+        where = trajectory.path.relative_to(self.folder).as_posix()
+        line = {
+            "key": key.id,
+            "attempt": trajectory.attempt,
+            "trajectory": where,
+            "episode": dict(episode),
+        }
+        cut = self._episodes.append(line)
+        if cut:
+            self.problems.append(
+                f"{self.folder / 'episodes.jsonl'}: cut off a torn line ({cut} bytes)"
+            )
+
+    def note_session(self, session: Mapping[str, Any]) -> None:
+        """Record under what conditions this process works on the run.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        self._must_hold()
+        JsonLines(self.folder / "sessions.jsonl").append(session)
+
+    def trajectory(self, key: EpisodeKey) -> Trajectory:
+        """A new trajectory for the next attempt at an episode.
+
+        An attempt that was killed has left its file; the next one gets a file of its own with the
+        attempt's number in the name, so repeated work can be seen and nothing is written over.
+
+        Raises:
+            StoreError: it cannot be created.
+        """
+        self._must_hold()
+        stem = self.folder / "trajectories" / _file_stem(key)
+        attempt = 1
+        while (path := _attempt_path(stem, attempt)).exists():
+            attempt += 1
+        return Trajectory(path, attempt=attempt)
+
+    def discard_if_empty(self) -> None:
+        """Remove the files of a run in which no episode has finished, so that its folder is free again."""
+        if next(iter(self.lines()), None) is not None:
+            return
+        shutil.rmtree(self.folder / "trajectories", ignore_errors=True)
+        for name in ("sessions.jsonl", "episodes.jsonl", "run.json"):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """Every stored line, oldest first: key, attempt, trajectory, episode. Memory stays flat."""
+        for _, line in self._placed():
+            yield line
+
+    def latest(self) -> Iterator[dict[str, Any]]:
+        """The lines that count: the last one of every key, in the order they were stored."""
+        offsets = self.offsets().values()
+        return self._episodes.at(offsets) if offsets else iter(())
+
+    def offsets(self) -> dict[str, int]:
+        """Where the line that counts is, by key, in the order they were stored; see `at`."""
+        last: dict[str, int] = {}
+        for offset, line in self._placed():
+            last.pop(line["key"], None)
+            last[line["key"]] = offset
+        return last
+
+    def at(self, offset: int) -> dict[str, Any]:
+        """The line at an offset, so that many of them need not be held in memory."""
+        return next(self._episodes.at([offset]))
+
+    def _placed(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        def note(problem: str) -> None:
+            if problem not in self.problems:
+                self.problems.append(problem)
+
+        for offset, line in self._episodes.placed(note):
+            episode = line.get("episode")
+            if isinstance(episode, dict) and isinstance(line.get("key"), str):
+                yield offset, line
+            else:
+                note(f"{self._episodes.path}: a line without key and episode counts as missing")
+
+    def finished(self) -> set[str]:
+        """Ids of the keys that need no further attempt: stored, and not as infrastructure."""
+        state = {line["key"]: line["episode"].get("status") for line in self.lines()}
+        return {key for key, status in state.items() if status not in (None, INFRA)}
+
+    def close(self) -> None:
+        """Let go of the run; safe to call twice."""
+        fd, self._lock_fd = self._lock_fd, None
+        if fd is not None:
+            os.close(fd)
+
+    def __enter__(self) -> RunStore:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Let go of the run."""
+        self.close()
+
+    def _must_hold(self) -> None:
+        if self._lock_fd is None:
+            raise StoreError(f"{self.folder} is open for reading only")
+
+
+def create_arms(folder: str | Path, arms: Mapping[str, str]) -> None:
+    """Make a folder for runs that belong together, one below it for each arm.
+
+    Args:
+        folder: new or empty.
+        arms: name of the run directory to be -> agent, in the order of reports.
+
+    Raises:
+        StoreError: it holds something already, or cannot be written.
+    """
+    folder = Path(folder)
+    if (folder / "run.json").exists() or (folder / ARMS).exists():
+        raise StoreError(f"{folder} already holds a run: add --resume, or choose another --out")
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        strangers = sorted(p.name for p in folder.iterdir() if not p.name.startswith(SCRATCH))
+    if strangers:
+        raise StoreError(f"{folder} is not empty (it holds {strangers[0]}): choose another --out")
+    write_whole(folder / ARMS, {"format": FORMAT, "arms": dict(arms)})
+
+
+def arms_of(folder: str | Path) -> dict[str, str]:
+    """What `create_arms` was told; empty for any other folder.
+
+    Raises:
+        StoreError: its record is damaged.
+    """
+    path = Path(folder) / ARMS
+    try:
+        arms = json.loads(path.read_bytes())["arms"]
+        return {str(name): str(agent) for name, agent in arms.items()}
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(f"{path} is damaged: it is no record of arms") from error
+
+
+def runs_in(folder: str | Path) -> list[Path]:
+    """The run directories that a folder stands for.
+
+    The arms of `create_arms` in their order; else, if it is no run itself, the runs right below it in the
+    order in which they were made; else itself.
+
+    Raises:
+        StoreError: a record is damaged.
+    """
+    folder = Path(folder)
+    if arms := arms_of(folder):
+        return [folder / name for name in arms]
+    below = _runs_below(folder)
+    return sorted(below, key=lambda run: str(_read_record(run).get("created_at"))) or [folder]
+
+
+def _runs_below(folder: Path) -> list[Path]:
+    if (folder / "run.json").exists():
+        return []
+    return sorted(path.parent for path in folder.glob("*/run.json"))
+
+
+def _read_record(folder: Path) -> Mapping[str, Any]:
+    path = folder / "run.json"
+    try:
+        record = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if below := _runs_below(folder):
+            names = ", ".join(map(str, below[:_NAMED])) + (", ..." if below[_NAMED:] else "")
+            raise StoreError(f"{folder} is no run but holds some: name one of {names}") from error
+        raise StoreError(f"{folder} is not a run directory: it has no run.json") from error
+    except OSError as error:
+        raise StoreError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise StoreError(f"{path} is damaged: it is not JSON") from error
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise StoreError(f"{path} is not of format {FORMAT}: another version of rcb wrote it")
+    return record
+
+
+def _take_lock(folder: Path) -> int:
+    path = folder / "lock"
+    with writing(path):
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, MODE)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        os.close(fd)
+        if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+            raise StoreError(f"cannot lock {path}: {error.strerror}") from error
+        raise StoreError(
+            f"{folder} is being written by process {holder}: "
+            "wait until it is done, or choose another --out"
+        ) from None
+    try:
+        with writing(path):
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode("ascii"), 0)
+    except StoreError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _differences(there: object, here: object, path: str = "") -> Iterator[str]:
+    """The keys whose values differ, dotted, with both values."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        for key in sorted(there.keys() | here.keys()):
+            dotted = f"{path}.{key}" if path else key
+            yield from _differences(there.get(key), here.get(key), dotted)
+    elif there != here:
+        yield f"{path} was {_short(there)} and is now {_short(here)}"
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:40]}… ({digest(value)})"
+
+
+def _file_stem(key: EpisodeKey) -> str:
+    """A readable relative path that is unique for the key whatever the names hold."""
+    readable = "/".join(
+        re.sub(r"[^A-Za-z0-9._-]", "_", part)[:80].lstrip(".") or "_"
+        for part in key.region.split("/")
+    )
+    if readable != key.region:
+        readable = f"{readable}-{key.id}"
+    return f"{readable}.{key.sample}"
+
+
+def _attempt_path(stem: Path, attempt: int) -> Path:
+    suffix = ".jsonl" if attempt == 1 else f".attempt{attempt}.jsonl"
+    return stem.with_name(stem.name + suffix)

@@ -1,0 +1,245 @@
+"""Worker threads that work off planned episodes, and how they stop.
+
+Guarantees:
+- An episode is on the disk before it is reported; memory does not grow with their number.
+- An episode that infrastructure ended is tried once more; both attempts are stored.
+- The first error that would hit every further episode (a wrong API key, a full disk, no sandbox)
+  stops the run and is raised in the caller's thread.
+- SIGINT and SIGTERM stop the run in seconds: the grader closes its boxes, workers are left to end
+  on their own (they are daemons: one that waits for a model is not waited for), what is finished
+  stays. An episode that the stop itself ended is not stored: it is missing, not infrastructure.
+Not covered: what an episode is (`playing.py`, `judging.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+
+from rcb_env.errors import RcbError
+from rcb_env.grading.grader import Grader
+from rcb_env.play.episode import Episode
+from rcb_env.runs.plan import Job, now, versions
+from rcb_env.runs.store import INFRA, RunStore, Trajectory
+
+Play = Callable[[Job, Trajectory], Episode]
+
+ATTEMPTS = 2
+_POLL_S = 0.2
+_GRACE_S = 3.0  # for workers to end after a stop
+
+
+class Interrupted(RcbError):
+    """A run was stopped by a signal; `exit_code` is what the process should end with."""
+
+    def __init__(self, signum: int, folder: object, finished: int, planned: int) -> None:
+        name = signal.Signals(signum).name
+        super().__init__(
+            f"stopped by {name}: {finished} of {planned} episodes are in {folder}; "
+            "continue with --resume"
+        )
+        self.exit_code = 128 + signum
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is; told before the first and after every episode."""
+
+    planned: int
+    finished: int
+    """Episodes with a result that counts, those of earlier sessions included."""
+    resumed: int
+    """Of them, finished in earlier sessions."""
+    states: Mapping[str, int]
+    """Of the finished episodes."""
+    elapsed_s: float
+    """Of this session."""
+    last: Episode | None
+    """What was just finished; None before the first."""
+    retrying: bool = False
+    """Whether ``last`` was ended by infrastructure and is tried again."""
+
+
+@dataclass
+class _Shared:
+    """What workers and the caller's thread share."""
+
+    todo: queue.SimpleQueue[Job]
+    done: queue.SimpleQueue[tuple[Episode, bool] | BaseException | None] = field(
+        default_factory=queue.SimpleQueue
+    )
+    """Finished episodes with whether they are tried again, errors, and None for a worker's end."""
+    caught: list[int] = field(default_factory=list)
+    """Signals that came, the first one first."""
+    over: bool = False
+    """Set when the caller's thread no longer takes results."""
+
+    @property
+    def stopping(self) -> bool:
+        """Whether workers are to end; true from the instant a signal is handled."""
+        return self.over or bool(self.caught)
+
+
+def work(
+    jobs: Sequence[Job],
+    make_play: Callable[[], Play],
+    *,
+    store: RunStore,
+    grader: Grader,
+    workers: int,
+    progress: Callable[[Progress], None] | None,
+) -> None:
+    """Work off the jobs that the store has no result for.
+
+    Args:
+        jobs: the whole plan.
+        make_play: called once in each worker; gives what plays one job.
+        store: open for writing.
+        grader: used by what `make_play` gives; closed here when the run is stopped.
+        workers: threads.
+        progress: called in the caller's thread.
+
+    Raises:
+        Interrupted: SIGINT or SIGTERM came.
+        RcbError: what would stop every further episode too.
+    """
+    states = _stored_states(store, jobs)
+    todo = [job for job in jobs if states.get(job.key.id) in (None, INFRA)]
+    counts = Counter(status for status in states.values() if status != INFRA)
+    resumed = len(jobs) - len(todo)
+    store.note_session(
+        {
+            "started_at": now(),
+            "pid": os.getpid(),
+            "workers": workers,
+            "open": len(todo),
+            "sandbox": grader.describe(job.challenge.paper.image for job in jobs),
+            "versions": versions(),
+        }
+    )
+    began = time.monotonic()
+
+    def tell(last: Episode | None, retrying: bool = False) -> None:
+        if progress:
+            progress(
+                Progress(
+                    planned=len(jobs),
+                    finished=counts.total(),
+                    resumed=resumed,
+                    states=dict(counts),
+                    elapsed_s=time.monotonic() - began,
+                    last=last,
+                    retrying=retrying,
+                )
+            )
+
+    shared = _Shared(queue.SimpleQueue())
+    for job in todo:
+        shared.todo.put(job)
+    threads = [
+        threading.Thread(
+            target=_worker, args=(shared, make_play, store), daemon=True, name=f"rcb-worker-{n}"
+        )
+        for n in range(min(workers, len(todo)))
+    ]
+    with _signals(shared.caught):
+        try:
+            tell(None)
+            for thread in threads:
+                thread.start()
+            running = len(threads)
+            while running and not shared.caught:
+                try:
+                    event = shared.done.get(timeout=_POLL_S)
+                except queue.Empty:
+                    continue
+                if event is None:
+                    running -= 1
+                elif isinstance(event, BaseException):
+                    raise event
+                else:
+                    episode, retrying = event
+                    if not retrying:
+                        counts[episode.status] += 1
+                    tell(episode, retrying)
+        finally:
+            stopped_early = any(thread.is_alive() for thread in threads)
+            shared.over = True
+            if stopped_early:
+                grader.close()
+            deadline = time.monotonic() + _GRACE_S
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join(max(0.0, deadline - time.monotonic()))
+        if shared.caught:
+            finished = count_finished(store, jobs)
+            raise Interrupted(shared.caught[0], store.folder, finished, len(jobs))
+
+
+def count_finished(store: RunStore, jobs: Sequence[Job]) -> int:
+    """How many of the jobs have a result that counts."""
+    return sum(status != INFRA for status in _stored_states(store, jobs).values())
+
+
+def _worker(shared: _Shared, make_play: Callable[[], Play], store: RunStore) -> None:
+    try:
+        play = make_play()
+        while not shared.stopping:
+            try:
+                job = shared.todo.get_nowait()
+            except queue.Empty:
+                break
+            for attempt in range(1, ATTEMPTS + 1):
+                with store.trajectory(job.key) as trajectory:
+                    episode = play(job, trajectory)
+                if shared.stopping and episode.status == INFRA:
+                    return  # the boxes were closed under it: what it says is about us
+                retrying = episode.status == INFRA and attempt < ATTEMPTS
+                store.append(job.key, episode.to_dict(), trajectory)
+                shared.done.put((episode, retrying))
+                if not retrying:
+                    break
+    except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+        shared.done.put(error)
+    else:
+        shared.done.put(None)
+
+
+def _stored_states(store: RunStore, jobs: Sequence[Job]) -> dict[str, str]:
+    """The state that counts for each planned key that has one."""
+    planned = {job.key.id for job in jobs}
+    return {
+        line["key"]: str(line["episode"].get("status"))
+        for line in store.lines()
+        if line["key"] in planned and line["episode"].get("status")
+    }
+
+
+@contextlib.contextmanager
+def _signals(caught: list[int]) -> Iterator[None]:
+    """Collect SIGINT and SIGTERM instead of being interrupted anywhere.
+
+    A second signal changes nothing: stopping is bounded already, and cutting it short would leave
+    boxes behind. Only the main thread can do this; elsewhere the caller's handlers stay.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def catch(signum: int, _frame: FrameType | None) -> None:
+        caught.append(signum)
+
+    before = {signum: signal.signal(signum, catch) for signum in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
