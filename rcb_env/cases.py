@@ -14,7 +14,7 @@ with `difference`. Guarantees: outputs leave a box as plain numbers, strings and
 objects; what the judge reads is parsed as hostile (sizes, depth and dtypes are checked before anything is allocated).
 
 This module runs inside boxes, so it imports the standard library and numpy only, and torch when a case asks for it.
-Not covered: which cases run with which seeds (`runner/case_run.py`), and what a verdict is (`grading.py`).
+Not covered: which cases run with which seeds (`runner/case_run.py`), and what a verdict is (`grading/verdict.py`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Weak regions and leaks are findings about the data set, listed and counted, and 
 An error is only what would make a score wrong here: a reference that does not pass, or a grading that failed.
 Guarantees: candidates are graded by the same `Grader` as in a run, and what is listed as passing when left empty is exactly
 what `rcb run --agent noop` passes. Verdicts are kept by content; an unchanged paper is checked again in seconds.
-Not covered: native papers (certify.py), whose tests are ours and have to meet more.
+Not covered: native papers (run.py), whose tests are ours and have to meet more.
 """
 
 from __future__ import annotations

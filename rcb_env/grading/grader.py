@@ -4,7 +4,7 @@
 guarded grading for the public benchmark's folders (`guarded.py`). A verdict is about the candidate only: a box that dies
 is retried once; when the same candidate ends its box a second time while a fresh box works, the candidate did it; any
 other trouble of ours is `infra_error`.
-Not covered: what an agent gets to see of a verdict (`env.py`), and what verdicts add up to (`scoring.py`).
+Not covered: what an agent gets to see of a verdict (`env/feedback.py`), and what verdicts add up to (`report/scoring.py`).
 """
 
 from __future__ import annotations

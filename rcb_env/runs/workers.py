@@ -8,7 +8,7 @@ Guarantees:
 - SIGINT and SIGTERM stop the run in seconds: the grader closes its boxes, workers are left to end
   on their own (they are daemons: one that waits for a model is not waited for), what is finished
   stays. An episode that the stop itself ended is not stored: it is missing, not infrastructure.
-Not covered: what an episode is (`playing.py`, `judging.py`).
+Not covered: what an episode is (`playing.py`, `regrading.py`).
 """
 
 from __future__ import annotations
