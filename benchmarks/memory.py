@@ -19,7 +19,7 @@ from rich.table import Table
 from rcb_env.errors import SandboxError, SandboxUnavailable
 from rcb_env.runner import wire
 from rcb_env.sandbox import MAKERS, make
-from rcb_env.sandbox.box import MIB, Box, BoxSettings, Limits, Maker
+from rcb_env.sandbox.box import MIB, Box, BoxSettings, Limits, Maker, RunRequest
 
 PRELOAD = ("numpy", "numpy.random", "torch", "rcb_env.runner.case_run")
 CASES = """
@@ -71,12 +71,11 @@ def _measure(maker: Maker, number: int, runs: int) -> list[str]:
                 made.append(box)
 
     def use(box: Box) -> None:
-        request = {"cases": CASES, "file": "src/x.py", "purpose": "final", "paper": "memory"}
+        cases = {"cases": CASES, "file": "src/x.py", "purpose": "final", "paper": "memory"}
+        request = RunRequest("rcb_env.runner.case_run:run", wire.pack(cases), Limits())
         for _ in range(runs):
             try:
-                run = box.run(
-                    "image", "rcb_env.runner.case_run:run", wire.pack(request), {}, Limits()
-                )
+                run = box.run("image", request)
             except SandboxError as error:
                 errors.append(error)
             else:

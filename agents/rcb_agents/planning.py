@@ -58,7 +58,7 @@ def first_prompt(task: Task, model: Model, render: Render, *, talks: bool = Fals
     sections = split_sections(task.paper_text.strip())
     ranked = rank(sections, _looked_for(task))
     kept = list(range(len(sections)))
-    if task.paper == "sections":
+    if task.paper_shown == "sections":
         kept = _best(sections, ranked, sum(map(len, sections)) * _SECTIONS_SHARE)
     context = dict(task.context_files)
     room = room_for_prompt(task, model)
@@ -103,7 +103,7 @@ def first_prompt(task: Task, model: Model, render: Render, *, talks: bool = Fals
                 "all": len(prompt),
             },
             "tokens": tokens.estimate(prompt, name) if room is not None and trimmed else None,
-            "paper": task.paper,
+            "paper": task.paper_shown,
             "trimmed": trimmed,
         },
     )

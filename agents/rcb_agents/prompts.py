@@ -170,7 +170,7 @@ def act(task: Task, paper: str, *, plan: str = "") -> str:
             indent=_in_words(_indent(task)),
             indent_shown=_indent(task),
             lines=task.challenge.lines,
-            more=_READ_PAPER if task.paper == "full" and task.paper_text else "",
+            more=_READ_PAPER if task.paper_shown == "full" and task.paper_text else "",
         ),
         _PLANNED.format(plan=plan.strip()) if plan.strip() else "",
     )

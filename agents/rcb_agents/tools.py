@@ -81,7 +81,7 @@ def offered(task: Task) -> list[dict[str, Any]]:
     return [
         tool
         for tool in tool_schemas()
-        if task.paper == "full" or tool["function"]["name"] != "read_paper"
+        if task.paper_shown == "full" or tool["function"]["name"] != "read_paper"
     ]
 
 
@@ -89,7 +89,7 @@ def _opening(task: Task, model: Model, plan: str) -> str:
     """What the model is told first; of the paper only what a tool could not show."""
 
     def render(task: Task, paper: str, _context: object) -> str:
-        return prompts.act(task, paper if task.paper == "sections" else "", plan=plan)
+        return prompts.act(task, paper if task.paper_shown == "sections" else "", plan=plan)
 
     return first_prompt(task, model, render, talks=True)
 

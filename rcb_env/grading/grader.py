@@ -53,7 +53,7 @@ class Grader:
         run: str = "",
         judge_all: bool = False,
     ) -> None:
-        settings = BoxSettings(threads=threads, hash_seed=hash_seed, run=run)
+        settings = BoxSettings(threads=threads, hash_seed=hash_seed, label=run)
         self._fleet = Fleet(make(sandbox), settings, workers)
         self._isolated = IsolatedGrading(self._fleet, judge_all=judge_all)
         self._guarded = GuardedGrading(self._fleet)

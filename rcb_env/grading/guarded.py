@@ -34,9 +34,9 @@ from rcb_env.grading.isolated import (
     ended_its_box,
     exit_asked_for,
     how_it_ended,
-    limits,
     messages,
     read_error,
+    run_of,
 )
 from rcb_env.grading.verdict import (
     OUT_OF_MEMORY,
@@ -162,23 +162,14 @@ class GuardedGrading:
         paper = challenge.paper
         tree = {**challenge.tree(), **_data(paper)}
         argument = _argument(hidden, hide=False)
-        run = self._fleet.run_trusted(
-            paper.image, paper.id, _RUN, argument, tree, limits(paper, 2.0)
-        )
+        run = self._fleet.run_trusted(run_of(paper, _RUN, argument, tree, slack=2.0))
         return _report(run.result, trusted=True)
 
     def _run_candidate(
         self, paper: Paper, tree: Mapping[str, bytes], hidden: Mapping[str, bytes]
     ) -> RunResult | BoxDied:
-        return self._fleet.run_candidate(
-            paper.image,
-            paper.id,
-            _RUN,
-            _argument(hidden, hide=True),
-            tree,
-            limits(paper),
-            words=_OFFICIAL_WORDS,
-        )
+        argument = _argument(hidden, hide=True)
+        return self._fleet.run_candidate(run_of(paper, _RUN, argument, tree, words=_OFFICIAL_WORDS))
 
 
 def _rounds(

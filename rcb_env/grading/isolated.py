@@ -29,7 +29,7 @@ from rcb_env.grading.verdict import (
     is_out_of_memory,
 )
 from rcb_env.runner import wire
-from rcb_env.sandbox.box import MIB, Limits, RunResult
+from rcb_env.sandbox.box import MIB, Limits, RunRequest, RunResult
 from rcb_env.sandbox.fleet import Fleet
 
 _RUN, _JUDGE = "rcb_env.runner.case_run:run", "rcb_env.runner.case_run:judge"
@@ -131,14 +131,7 @@ class IsolatedGrading:
         if trouble:
             message = f"the reference of {paper.id} fails; look at it with `rcb check`: {trouble}"
             return Verdict("infra_error", message=message)
-        run = self._fleet.run_candidate(
-            paper.image,
-            paper.id,
-            _RUN,
-            argument,
-            challenge.tree(code),
-            limits(paper),
-        )
+        run = self._fleet.run_candidate(run_of(paper, _RUN, argument, challenge.tree(code)))
         if isinstance(run, BoxDied):
             return ended_its_box(run)
         started = time.monotonic()
@@ -171,9 +164,7 @@ class IsolatedGrading:
                 return self._tests[paper.content_hash]
         sources = {path: paper.tests[path].decode() for path in (_CASES, _CHECKS)}
         argument = wire.pack({"sources": sources})
-        run = self._fleet.run_trusted(
-            paper.image, paper.id, _COMPILE, argument, {}, limits(paper, _SLACK)
-        )
+        run = self._fleet.run_trusted(run_of(paper, _COMPILE, argument, slack=_SLACK))
         made = next(messages(run.result), None)
         if made is None:
             raise _NotCompiled(_last_words(run))
@@ -194,9 +185,7 @@ class IsolatedGrading:
                 if key in self._references:
                     self._references.move_to_end(key)
                     return self._references[key]
-            run = self._fleet.run_trusted(
-                paper.image, paper.id, _RUN, argument, tree, limits(paper, _SLACK)
-            )
+            run = self._fleet.run_trusted(run_of(paper, _RUN, argument, tree, slack=_SLACK))
             records = replace(_reference_records(run.result), last_words=_last_words(run))
             self._fleet.learn_imports(paper.id, records.imports)
             trouble = _trouble_with_reference(records)
@@ -247,7 +236,7 @@ class IsolatedGrading:
             [tests.checks, *reference.outputs, *candidate.outputs],
         )
         try:
-            run = self._fleet.run_judge(paper.image, _JUDGE, argument, limits(paper, _SLACK))
+            run = self._fleet.run_judge(run_of(paper, _JUDGE, argument, slack=_SLACK))
         except BoxDied as error:
             return str(error)
         if run.ended != "exit" or run.exit_code != 0:
@@ -257,9 +246,26 @@ class IsolatedGrading:
         return tuple(CaseResult(**outcome) for outcome in header["outcomes"])
 
 
-def limits(paper: Paper, slack: float = 1.0) -> Limits:
-    """A paper's limits; `slack` stretches the wall time for trusted code."""
-    return Limits(wall_s=paper.time_limit_s * slack, memory_bytes=paper.memory_limit_mb * MIB)
+def run_of(
+    paper: Paper,
+    entry: str,
+    argument: bytes,
+    files: Mapping[str, bytes] | None = None,
+    *,
+    slack: float = 1.0,
+    words: Sequence[str] = (),
+) -> RunRequest:
+    """A test run in a paper's image and within its limits; `slack` stretches the wall time for trusted code."""
+    wall_s, memory_bytes = paper.time_limit_s * slack, paper.memory_limit_mb * MIB
+    return RunRequest(
+        entry,
+        argument,
+        Limits(wall_s=wall_s, memory_bytes=memory_bytes),
+        files=files or {},
+        words=words,
+        image=paper.image,
+        paper=paper.id,
+    )
 
 
 def ended_its_box(death: BoxDied) -> Verdict:

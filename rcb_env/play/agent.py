@@ -201,7 +201,7 @@ class Task:
     """One per (run seed, challenge, sample): all of an agent's randomness comes from it."""
     sample: int = 0
     model: ModelSettings | None = None
-    paper: PaperShown = "full"
+    paper_shown: PaperShown = "full"
     """How much of the paper prompts may hold."""
     with_hint: bool = True
     """Whether the short phrase is shown that says what is missing."""
@@ -266,7 +266,7 @@ class Task:
     @property
     def paper_text(self) -> str:
         """The paper, or "" when the task is set without it."""
-        return self.challenge.paper.text if self.paper != "none" else ""
+        return self.challenge.paper.text if self.paper_shown != "none" else ""
 
 
 def _readable(data: bytes) -> str:

@@ -19,7 +19,7 @@ from itertools import groupby
 from typing import Any
 
 from rcb_env.errors import UsageError, counted
-from rcb_env.report.scoring import PASSED, Comparison, Outcome, compare, fill_missing
+from rcb_env.report.scoring import PASSED, Comparison, Planned, compare, fill_missing
 from rcb_env.report.summary import plan_of
 from rcb_env.runs.store import RunStore
 
@@ -132,7 +132,7 @@ class _Side:
             self.states[key] = str(episode.get("status"))
             self.took[key] = {name: read(episode) for name, read in EFFORTS.items()}
 
-    def outcomes(self) -> tuple[Outcome, ...]:
+    def outcomes(self) -> tuple[Planned, ...]:
         return fill_missing(self.plan, self.states)
 
     def known(self, effort: str, common: set[str]) -> list[float] | None:

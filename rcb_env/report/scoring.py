@@ -57,7 +57,7 @@ _CELLS_PER_CHUNK = 2_000_000  # resamples x papers held at once: bounds memory a
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Planned:
     """The state of one planned (challenge, sample); in a plan its status is ``missing``."""
 
     challenge: str
@@ -192,8 +192,8 @@ class Comparison:
 
 
 def fill_missing(
-    plan: Iterable[Outcome], statuses: Mapping[tuple[str, int], str]
-) -> tuple[Outcome, ...]:
+    plan: Iterable[Planned], statuses: Mapping[tuple[str, int], str]
+) -> tuple[Planned, ...]:
     """The plan with the states of its finished episodes; what is not finished stays ``missing``.
 
     Args:
@@ -218,7 +218,7 @@ def fill_missing(
 
 
 def score(
-    outcomes: Iterable[Outcome],
+    outcomes: Iterable[Planned],
     *,
     ks: Sequence[int] | None = None,
     resamples: int = 10_000,
@@ -311,8 +311,8 @@ def mcnemar_exact(b: int, c: int) -> float:
 
 
 def compare(
-    a: Iterable[Outcome],
-    b: Iterable[Outcome],
+    a: Iterable[Planned],
+    b: Iterable[Planned],
     *,
     resamples: int = 10_000,
     level: float = 0.95,
@@ -391,7 +391,7 @@ class _Share:
     possible: float
 
     @staticmethod
-    def of(rows: Sequence[Outcome]) -> _Share:
+    def of(rows: Sequence[Planned]) -> _Share:
         passed = sum(row.status == PASSED for row in rows)
         still_open = sum(row.status in OPEN_STATES for row in rows)
         return _Share(passed / len(rows), (passed + still_open) / len(rows))
@@ -437,19 +437,19 @@ class _Bootstrap:
         return Interval(float(low), float(high), self.level)
 
 
-def _one(_row: Outcome) -> float:
+def _one(_row: Planned) -> float:
     return 1.0
 
 
-def _lines(row: Outcome) -> float:
+def _lines(row: Planned) -> float:
     return float(row.lines)
 
 
-def _own_lines(row: Outcome) -> float:
+def _own_lines(row: Planned) -> float:
     return float(row.own_lines or 0)
 
 
-def _checked(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
+def _checked(outcomes: Iterable[Planned]) -> tuple[Planned, ...]:
     rows = tuple(outcomes)
     if not rows:
         raise ValueError("nothing is planned, so there is nothing to score")
@@ -468,13 +468,13 @@ def _group(rows: Iterable[_Row], key: Callable[[_Row], str]) -> dict[str, list[_
     return groups
 
 
-def _count_states(rows: Iterable[Outcome]) -> dict[str, int]:
+def _count_states(rows: Iterable[Planned]) -> dict[str, int]:
     counts = Counter(row.status for row in rows)
     return {state: counts[state] for state in STATES}
 
 
 def _rate(
-    groups: Mapping[str, Sequence[Outcome]], weight: Callable[[Outcome], float], boot: _Bootstrap
+    groups: Mapping[str, Sequence[Planned]], weight: Callable[[Planned], float], boot: _Bootstrap
 ) -> Rate | None:
     """The weighted share of passed rows over all rows, resampled by group."""
 
@@ -491,7 +491,7 @@ def _rate(
     return boot.rate(passed, totals(STATES), low=passed, high=totals((PASSED, *OPEN_STATES)))
 
 
-def _paper_score(paper: str, rows: Sequence[Outcome]) -> PaperScore:
+def _paper_score(paper: str, rows: Sequence[Planned]) -> PaperScore:
     alone = _Bootstrap(1, 0, 0.95, 0)  # within one paper there is no cluster to resample
     return PaperScore(
         paper=paper,
@@ -504,9 +504,9 @@ def _paper_score(paper: str, rows: Sequence[Outcome]) -> PaperScore:
 
 
 def _spread(
-    by_challenge: Mapping[str, Sequence[Outcome]],
-    rows: Sequence[Outcome],
-    weight: Callable[[Outcome], float],
+    by_challenge: Mapping[str, Sequence[Planned]],
+    rows: Sequence[Planned],
+    weight: Callable[[Planned], float],
 ) -> Spread | None:
     indices = {frozenset(row.sample for row in group) for group in by_challenge.values()}
     if len(indices) > 1:
@@ -522,7 +522,7 @@ def _spread(
     return Spread(float(rates.mean()), float(rates.std()), tuple(rates.tolist()))
 
 
-def _pass_at(by_challenge: Mapping[str, Sequence[Outcome]], k: int) -> PassAtK:
+def _pass_at(by_challenge: Mapping[str, Sequence[Planned]], k: int) -> PassAtK:
     estimates: list[float] = []
     weights: list[float] = []
     short = []
@@ -559,7 +559,7 @@ def _mean_share(
 
 
 def _comparison_warnings(
-    in_a: Mapping[str, Sequence[Outcome]], in_b: Mapping[str, Sequence[Outcome]]
+    in_a: Mapping[str, Sequence[Planned]], in_b: Mapping[str, Sequence[Planned]]
 ) -> Iterable[str]:
     for name, run, other in (("A", in_a, in_b), ("B", in_b, in_a)):
         counts = _count_states(row for rows in run.values() for row in rows)

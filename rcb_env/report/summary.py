@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rcb_env.errors import StoreError
-from rcb_env.report.scoring import Outcome, Score, fill_missing, score
+from rcb_env.report.scoring import Planned, Score, fill_missing, score
 from rcb_env.runs.store import INFRA, RunStore
 
 _CAUSES = 10
@@ -189,7 +189,7 @@ def summarize(store: RunStore, *, seed: int = 0) -> RunSummary:
     )
 
 
-def plan_of(store: RunStore) -> tuple[Outcome, ...]:
+def plan_of(store: RunStore) -> tuple[Planned, ...]:
     """The planned pairs of a run, none of them finished.
 
     Raises:
@@ -197,7 +197,7 @@ def plan_of(store: RunStore) -> tuple[Outcome, ...]:
     """
     try:
         return tuple(
-            Outcome(
+            Planned(
                 challenge=entry["challenge"],
                 paper=entry["paper"],
                 lines=entry["lines"],

@@ -31,7 +31,7 @@ from typing import Any, Literal, get_args
 from rcb_env.env.actions import tool_schemas
 from rcb_env.env.rewards import RewardSpec, rewards_of
 from rcb_env.errors import StoreError, UsageError, unknown
-from rcb_env.report.scoring import Outcome
+from rcb_env.report.scoring import Planned
 from rcb_env.report.summary import plan_of
 from rcb_env.runs.durable import JsonLines
 from rcb_env.runs.store import INFRA, RunStore
@@ -323,10 +323,10 @@ def read_rows(path: str | Path) -> Iterator[Row]:
         raise _unknown_kind(path)
 
 
-def outcomes(rows: Iterable[Mapping[str, Any]]) -> list[Outcome]:
+def outcomes(rows: Iterable[Mapping[str, Any]]) -> list[Planned]:
     """What rows of the form "rl" say about a run, for `rcb_env.report.scoring.score`."""
     names = ("challenge", "paper", "lines", "sample", "status", "own_lines")
-    return [Outcome(**{name: row[name] for name in names}) for row in rows]
+    return [Planned(**{name: row[name] for name in names}) for row in rows]
 
 
 class _JsonLinesWriter:

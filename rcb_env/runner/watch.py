@@ -52,8 +52,8 @@ class Capture:
         return bytes(self._head) + mark + bytes(self._tail)
 
 
-class Box(Protocol):
-    """What the watch needs of the box around a run."""
+class Surroundings(Protocol):
+    """What the watch needs of what is around a run."""
 
     def others(self) -> list[int]:
         """Every living process but those that stay."""
@@ -73,7 +73,7 @@ class Watch:
 
     def __init__(
         self,
-        box: Box,
+        surroundings: Surroundings,
         pid: int,
         channel: socket.socket,
         pipes: list[int],
@@ -81,7 +81,12 @@ class Watch:
         words: list[str],
         started: float,
     ) -> None:
-        self._box, self._pid, self._channel, self._limits = box, pid, channel, limits
+        self._surroundings, self._pid, self._channel, self._limits = (
+            surroundings,
+            pid,
+            channel,
+            limits,
+        )
         self._started = started
         self.result = bytearray()
         self.stdout = Capture(limits["output_bytes"], words)
@@ -109,7 +114,7 @@ class Watch:
             if now >= next_look:
                 next_look = now + _WATCH_EVERY_S
                 zygote.reap()
-                if self._box.host_is_gone():
+                if self._surroundings.host_is_gone():
                     os._exit(0)
                 if not ended and self._memory_bytes() > self._limits["memory_bytes"]:
                     ended = self._stop("memory")
@@ -143,7 +148,7 @@ class Watch:
         return True
 
     def _stop(self, reason: str) -> str:
-        self._box.sweep()  # all of them: a process that traces another keeps the news of its end
+        self._surroundings.sweep()  # all of them: a process that traces another keeps the news of its end
         return reason
 
     def is_over(self, wait_s: float) -> bool:
@@ -191,14 +196,14 @@ class Watch:
 
     def _memory_bytes(self) -> int:
         """Memory of all processes of the run: first a cheap upper bound, and the exact share only above the limit."""
-        others = self._box.others()
+        others = self._surroundings.others()
         for pid in filter(processes.is_headless, others):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         total = processes.memory_at_most(others)
         if total > self._limits["memory_bytes"]:
-            self._box.freeze()  # so that a horde of processes cannot starve the count
-            total = processes.memory(self._box.others())
+            self._surroundings.freeze()  # so that a horde of processes cannot starve the count
+            total = processes.memory(self._surroundings.others())
             if total <= self._limits["memory_bytes"]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(-1, signal.SIGCONT)

@@ -77,7 +77,7 @@ def run_experiment(
                     model=config.model,
                     extractor=config.extractor,
                     protocol=config.protocol,
-                    paper=config.paper,
+                    paper_shown=config.paper,
                     with_hint=config.with_hint,
                     with_context=config.with_context,
                 )

@@ -13,7 +13,7 @@ import json
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -78,6 +78,26 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class RunRequest:
+    """One test run: ``module:function`` in a fresh folder, in a process that has the packages of an image."""
+
+    entry: str
+    """The function; it gets the argument and a binary stream for its result."""
+    argument: bytes
+    """What the function gets."""
+    limits: Limits
+    """What the run may use."""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    """Contents by path, relative to the folder."""
+    words: Sequence[str] = ()
+    """Words to look for in all it prints, also in what is not kept."""
+    image: str = "cpu"
+    """The image whose boxes may run it."""
+    paper: str = ""
+    """The paper whose packages are imported beforehand; "": those that are in every image."""
+
+
+@dataclass(frozen=True)
 class RunResult:
     """How a test run ended, and what it left: its outputs, unchecked, and the head and tail of what it printed."""
 
@@ -98,7 +118,7 @@ class BoxSettings:
     scratch_bytes: int = 64 * MIB  # size of each of its temporary folders
     threads: int = 1  # torch's threads in a test run
     hash_seed: int = 0  # PYTHONHASHSEED
-    run: str = ""  # the run that the box is for: a label, where a sandbox has labels
+    label: str = ""  # the name of the run that the box is for, where a sandbox has labels
 
     def environment(self) -> dict[str, str]:
         """The whole environment of the processes in the box."""
@@ -185,25 +205,8 @@ class Box:
         self._zygotes.add(name)
         return True
 
-    def run(
-        self,
-        zygote: str,
-        entry: str,
-        argument: bytes,
-        files: Mapping[str, bytes],
-        limits: Limits,
-        *,
-        words: Sequence[str] = (),
-    ) -> RunResult:
-        """Run ``module:function`` in a fork of a zygote, in a fresh folder that holds `files`.
-
-        Args:
-            zygote: the name of a zygote this box has.
-            entry: the function; it gets the argument and a binary stream for its result.
-            argument: what the function gets.
-            files: contents by path, relative to the folder.
-            limits: what the run may use.
-            words: words to look for in all it prints, also in what is not kept.
+    def run(self, zygote: str, asked: RunRequest) -> RunResult:
+        """Do a test run in a fork of a zygote, by its name; this box must have it.
 
         Raises:
             BoxDied: the box is gone or does not answer; nothing is known about the run.
@@ -212,14 +215,15 @@ class Box:
         request = {
             "do": "run",
             "zygote": zygote,
-            "entry": entry,
-            "limits": asdict(limits),
-            "paths": list(files),
-            "words": list(words),
+            "entry": asked.entry,
+            "limits": asdict(asked.limits),
+            "paths": list(asked.files),
+            "words": list(asked.words),
         }
+        blobs = [asked.argument, *asked.files.values()]
         try:
-            answer, blobs = self._ask(request, [argument, *files.values()], limits.wall_s + GRACE_S)
-            return self._read_result(answer, blobs)
+            answer, told = self._ask(request, blobs, asked.limits.wall_s + GRACE_S)
+            return self._read_result(answer, told)
         except BoxDied as error:
             error.during_run = True
             raise

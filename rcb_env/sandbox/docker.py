@@ -101,7 +101,7 @@ class Docker:
                 environment={**settings.environment(), "PYTHONPATH": _PACKAGES},
                 stdin_open=True,
                 network_disabled=True,
-                labels={LABEL: owner(), RUN_LABEL: settings.run},
+                labels={LABEL: owner(), RUN_LABEL: settings.label},
                 stop_signal="SIGKILL",  # an engine that shuts down need not wait for the runner
                 host_config=host,
             )["Id"]

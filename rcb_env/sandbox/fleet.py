@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from rcb_env.errors import BoxDied, SandboxUnavailable
-from rcb_env.sandbox.box import Box, BoxSettings, Limits, Maker, RunResult
+from rcb_env.sandbox.box import Box, BoxSettings, Maker, RunRequest, RunResult
 from rcb_env.sandbox.pool import Pool
 
 # What the zygote of every image imports, where the image has it.
@@ -48,23 +48,15 @@ class Fleet:
             if sum(map(len, known)) <= _MAX_IMPORT_BYTES:
                 self._imports[paper] = known
 
-    def run_trusted(
-        self,
-        image: str,
-        paper: str,
-        entry: str,
-        argument: bytes,
-        files: Mapping[str, bytes],
-        limits: Limits,
-    ) -> RunResult:
+    def run_trusted(self, request: RunRequest) -> RunResult:
         """Run our own or the reference's code in the judge box.
 
         Raises:
             BoxDied: twice in a row.
         """
-        return self._again(lambda: self._run("judge", image, paper, entry, argument, files, limits))
+        return self._again(lambda: self._run("judge", request))
 
-    def run_judge(self, image: str, entry: str, argument: bytes, limits: Limits) -> RunResult:
+    def run_judge(self, request: RunRequest) -> RunResult:
         """Run a judgement, which needs numpy only, in the judge box.
 
         Raises:
@@ -72,23 +64,13 @@ class Fleet:
         """
 
         def judge() -> RunResult:
-            with self._pool("judge", image).lease() as box:
+            with self._pool("judge", request.image).lease() as box:
                 box.zygote("judge", _JUDGE_PRELOAD)
-                return box.run("judge", entry, argument, {}, limits)
+                return box.run("judge", request)
 
         return self._again(judge)
 
-    def run_candidate(
-        self,
-        image: str,
-        paper: str,
-        entry: str,
-        argument: bytes,
-        files: Mapping[str, bytes],
-        limits: Limits,
-        *,
-        words: Sequence[str] = (),
-    ) -> RunResult | BoxDied:
+    def run_candidate(self, request: RunRequest) -> RunResult | BoxDied:
         """Run a candidate's code; a `BoxDied` that is returned is the candidate's own doing.
 
         It is when the same code ended its box twice, nobody outside did, and a fresh box works all the same.
@@ -100,7 +82,7 @@ class Fleet:
 
         def candidate() -> RunResult:
             try:
-                return self._run("candidate", image, paper, entry, argument, files, limits, words)
+                return self._run("candidate", request)
             except BoxDied as error:
                 deaths.append(error)
                 raise
@@ -110,7 +92,7 @@ class Fleet:
         except BoxDied as error:
             if not all(death.during_run and not death.from_outside for death in deaths):
                 raise
-            with self._pool("candidate", image).lease() as box:
+            with self._pool("candidate", request.image).lease() as box:
                 box.ping()
             return error
 
@@ -120,20 +102,9 @@ class Fleet:
         except BoxDied:
             return job()
 
-    def _run(
-        self,
-        role: str,
-        image: str,
-        paper: str,
-        entry: str,
-        argument: bytes,
-        files: Mapping[str, bytes],
-        limits: Limits,
-        words: Sequence[str] = (),
-    ) -> RunResult:
-        with self._pool(role, image).lease() as box:
-            zygote = self._zygote(box, paper)
-            return box.run(zygote, entry, argument, files, limits, words=words)
+    def _run(self, role: str, request: RunRequest) -> RunResult:
+        with self._pool(role, request.image).lease() as box:
+            return box.run(self._zygote(box, request.paper), request)
 
     def _zygote(self, box: Box, paper: str) -> str:
         """The zygote to fork from: the image's, or one that has also imported the paper's packages."""

@@ -206,7 +206,7 @@ class Session:
             job.challenge,
             seed=job.seed,
             sample=job.sample,
-            paper=config.paper,
+            paper_shown=config.paper,
             with_hint=config.with_hint,
             with_context=config.with_context,
         )

@@ -26,7 +26,7 @@ from rcb_env.dataset.loading import load_dataset
 from rcb_env.errors import BoxDied
 from rcb_env.runner import wire
 from rcb_env.sandbox import make
-from rcb_env.sandbox.box import MIB, Box, BoxSettings, Limits, RunResult
+from rcb_env.sandbox.box import MIB, Box, BoxSettings, Limits, RunRequest, RunResult
 from rcb_env.sandbox.pool import Pool
 
 LIMITS = Limits(wall_s=20.0, memory_bytes=256 * MIB, processes=40, file_size_bytes=8 * MIB)
@@ -67,10 +67,11 @@ def execute(
         textwrap.dedent(body), "    "
     )
     sources = wire.pack({"sources": {"tests/cases.py": source}})
-    made = box.run("plain", "rcb_env.runner.case_run:compiled", sources, {}, limits)
+    made = box.run("plain", RunRequest("rcb_env.runner.case_run:compiled", sources, limits))
     _, code = wire.unpack(io.BytesIO(made.result).read)
     argument = wire.pack({"file": "src/x.py", "purpose": "final", "paper": "probe"}, code)
-    return box.run("plain", "rcb_env.runner.case_run:run", argument, files or {}, limits)
+    request = RunRequest("rcb_env.runner.case_run:run", argument, limits, files=files or {})
+    return box.run("plain", request)
 
 
 def answer(run: RunResult) -> Any:
@@ -638,12 +639,13 @@ def test_a_box_that_has_served_its_number_of_runs_is_replaced(
 ) -> None:
     monkeypatch.setattr("rcb_env.sandbox.pool.RUNS_PER_BOX", 3)
     pool = Pool(make(maker_name), SETTINGS, 1)
-    job = "rcb_env.runner.case_run:compiled", wire.pack({"sources": {}})
+    sources = wire.pack({"sources": {}})
+    job = RunRequest("rcb_env.runner.case_run:compiled", sources, LIMITS)
     served = []
     for _ in range(4):
         with pool.lease() as leased:
             assert leased.zygote("plain", ())
-            assert leased.run("plain", *job, {}, LIMITS).exit_code == 0
+            assert leased.run("plain", job).exit_code == 0
             served.append(leased)
     old, new = dict.fromkeys(served)
     assert served == [old, old, old, new]

@@ -327,7 +327,7 @@ def test_without_the_whole_paper_there_is_no_tool_to_read_it(
     play: Play, model_server: Server, paper: str
 ) -> None:
     model_server.plays(model_server.calls(("submit", {})))
-    play("tools", server=model_server, task={"paper": paper}, with_paper=paper != "none")
+    play("tools", server=model_server, task={"paper_shown": paper}, with_paper=paper != "none")
     body = model_server.requests[0]["body"]
     assert "read_paper" not in json.dumps(body)
     assert ("Multiply {x}" in body["messages"][0]["content"]) == (paper == "sections")

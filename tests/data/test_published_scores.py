@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rcb_env.report.scoring import Outcome, score
+from rcb_env.report.scoring import Planned, score
 
 FILES = ("official_results.csv", "official_models.csv", "official_papers.csv")
 
@@ -29,11 +29,11 @@ def _rows(name: str) -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def outcomes() -> dict[str, list[Outcome]]:
-    by_model: dict[str, list[Outcome]] = defaultdict(list)
+def outcomes() -> dict[str, list[Planned]]:
+    by_model: dict[str, list[Planned]] = defaultdict(list)
     for row in _rows("official_results.csv"):
         by_model[row["model"]].append(
-            Outcome(
+            Planned(
                 # Hints are not unique, so the position of the start tag is what tells two regions
                 # apart.
                 challenge=f"{row['paper']}/{row['file']}:{row['start_tag_line']}",
@@ -46,7 +46,7 @@ def outcomes() -> dict[str, list[Outcome]]:
     return by_model
 
 
-def test_all_published_rates_are_reproduced(outcomes: dict[str, list[Outcome]]) -> None:
+def test_all_published_rates_are_reproduced(outcomes: dict[str, list[Planned]]) -> None:
     published = _rows("official_models.csv")
     assert len(published) == len(outcomes) == 32
     for row in published:
@@ -59,7 +59,7 @@ def test_all_published_rates_are_reproduced(outcomes: dict[str, list[Outcome]]) 
         )
 
 
-def test_papers_have_the_published_sizes(outcomes: dict[str, list[Outcome]]) -> None:
+def test_papers_have_the_published_sizes(outcomes: dict[str, list[Planned]]) -> None:
     result = score(next(iter(outcomes.values())), resamples=0)
     lines: dict[str, int] = defaultdict(int)
     for outcome in next(iter(outcomes.values())):
@@ -73,7 +73,7 @@ def test_papers_have_the_published_sizes(outcomes: dict[str, list[Outcome]]) -> 
 
 
 def test_the_clustered_interval_holds_the_rate_of_every_model(
-    outcomes: dict[str, list[Outcome]],
+    outcomes: dict[str, list[Planned]],
 ) -> None:
     for rows in outcomes.values():
         rate = score(rows, resamples=2000).scaled_pass_rate

@@ -293,4 +293,4 @@ def test_a_task_shows_what_a_prompt_needs(challenge: Challenge) -> None:
     assert '# TODO: Implement block "one"' in task.masked_file
     assert task.masked_file.encode().startswith("# \N{REPLACEMENT CHARACTER}\n".encode())
     assert task.paper_text == "The text.\n"
-    assert replace(task, paper="none").paper_text == ""
+    assert replace(task, paper_shown="none").paper_text == ""

@@ -116,15 +116,15 @@ def test_what_never_fits_is_no_answer(task: Task) -> None:
 
 def test_sections_only_show_less_of_the_paper(task: Task) -> None:
     whole = first_prompt(task, Sized(None), prompts.missing_code)
-    some = first_prompt(replace(task, paper="sections"), Sized(None), prompts.missing_code)
-    none = first_prompt(replace(task, paper="none"), Sized(None), prompts.missing_code)
+    some = first_prompt(replace(task, paper_shown="sections"), Sized(None), prompts.missing_code)
+    none = first_prompt(replace(task, paper_shown="none"), Sized(None), prompts.missing_code)
     assert len(none) < len(some) < len(whole)
     assert "[...]" in some
     assert "<paper>" not in none
 
 
 def test_the_switches_take_away_hint_and_context(task: Task) -> None:
-    bare = replace(task, with_hint=False, with_context=False, paper="none")
+    bare = replace(task, with_hint=False, with_context=False, paper_shown="none")
     prompt = first_prompt(bare, Sized(None), prompts.missing_code)
     assert f'"{task.challenge.hint}"' not in prompt
     assert "# TODO: Implement block\n" in prompt

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rcb_env.report.scoring import (
     OPEN_STATES,
     STATES,
-    Outcome,
+    Planned,
     compare,
     fill_missing,
     mcnemar_exact,
@@ -26,10 +26,10 @@ from rcb_env.report.scoring import (
 
 def run(
     *statuses: str, lines: tuple[int, ...] | None = None, papers: tuple[str, ...] | None = None
-) -> list[Outcome]:
+) -> list[Planned]:
     """One outcome per status, each its own challenge of paper "p" unless said otherwise."""
     return [
-        Outcome(
+        Planned(
             challenge=f"c{i}",
             paper=papers[i] if papers else "p",
             lines=lines[i] if lines else 1,
@@ -54,7 +54,7 @@ outcome_lists = st.lists(
 ).map(
     lambda rows: [
         # Lines belong to the challenge, so they are a function of its name.
-        Outcome(f"{paper}/{number}", paper, 1 + 7 * number, sample, status)
+        Planned(f"{paper}/{number}", paper, 1 + 7 * number, sample, status)
         for paper, number, sample, _, status in rows
     ]
 )
@@ -92,8 +92,8 @@ def test_a_greedy_run_of_many_problems_reports_pass_at_1_only() -> None:
 
 def test_unequal_sample_counts_are_shown_and_not_averaged_away() -> None:
     """Case C069: a challenge with fewer samples than its neighbours must not drop out at k = 3."""
-    outcomes = [Outcome("a", "p", 1, i, "passed") for i in range(2)]
-    outcomes += [Outcome("b", "p", 1, i, "failed") for i in range(3)]
+    outcomes = [Planned("a", "p", 1, i, "passed") for i in range(2)]
+    outcomes += [Planned("b", "p", 1, i, "failed") for i in range(3)]
     result = score(outcomes, ks=[2, 3])
     assert result.samples == {2: 1, 3: 1}
     assert [entry.rate for entry in result.pass_at] == [50.0, None]
@@ -112,8 +112,8 @@ def test_pass_at_k_is_the_share_of_subsets_with_a_pass(nck: tuple[int, int, int]
 
 
 def test_pass_at_k_weighs_challenges_by_their_lines_when_scaled() -> None:
-    outcomes = [Outcome("a", "p", 9, i, "passed" if i == 0 else "failed") for i in range(4)]
-    outcomes += [Outcome("b", "p", 1, i, "failed") for i in range(4)]
+    outcomes = [Planned("a", "p", 9, i, "passed" if i == 0 else "failed") for i in range(4)]
+    outcomes += [Planned("b", "p", 1, i, "failed") for i in range(4)]
     at_2 = score(outcomes, ks=[2]).pass_at[0]
     assert at_2.rate == pytest.approx(25.0)
     assert at_2.scaled == pytest.approx(45.0)
@@ -154,7 +154,7 @@ def test_comparing_runs_warns_when_either_has_open_episodes() -> None:
 
 
 def test_missing_episodes_of_the_plan_stay_in_the_denominator() -> None:
-    plan = [Outcome(f"c{i}", "p", 10 * (i + 1), 0) for i in range(4)]
+    plan = [Planned(f"c{i}", "p", 10 * (i + 1), 0) for i in range(4)]
     result = score(fill_missing(plan, {("c3", 0): "passed", ("c0", 0): "failed"}))
     assert result.planned == 4
     assert result.states["missing"] == 2
@@ -176,7 +176,7 @@ def test_a_pair_that_is_there_twice_is_refused() -> None:
 
 def test_an_unknown_state_is_refused() -> None:
     with pytest.raises(ValueError, match="'ok' is not a state"):
-        Outcome("c", "p", 1, 0, "ok")
+        Planned("c", "p", 1, 0, "ok")
 
 
 def test_an_empty_plan_has_no_score() -> None:
@@ -185,8 +185,8 @@ def test_an_empty_plan_has_no_score() -> None:
 
 
 def test_each_source_line_counts_once_in_the_nested_corrected_rate() -> None:
-    outer = Outcome("outer", "p", 10, 0, "failed", own_lines=4)
-    inner = Outcome("inner", "p", 6, 0, "passed", own_lines=6)
+    outer = Planned("outer", "p", 10, 0, "failed", own_lines=4)
+    inner = Planned("inner", "p", 6, 0, "passed", own_lines=6)
     result = score([outer, inner])
     assert result.scaled_pass_rate is not None
     assert result.scaled_pass_rate.value == pytest.approx(37.5)
@@ -197,7 +197,7 @@ def test_each_source_line_counts_once_in_the_nested_corrected_rate() -> None:
 
 def test_spread_is_the_population_standard_deviation_over_completions() -> None:
     outcomes = [
-        Outcome(f"c{c}", "p", 1 + 2 * c, sample, "passed" if passed else "failed")
+        Planned(f"c{c}", "p", 1 + 2 * c, sample, "passed" if passed else "failed")
         for c, row in enumerate([(1, 0), (1, 1)])
         for sample, passed in enumerate(row)
     ]
@@ -282,7 +282,7 @@ def test_runs_over_different_code_are_not_compared() -> None:
     with pytest.raises(ValueError, match="different code"):
         compare(run("passed", lines=(3,)), run("passed", lines=(4,)))
     with pytest.raises(ValueError, match="no challenge in common"):
-        compare(run("passed"), [Outcome("other", "p", 1, 0, "passed")])
+        compare(run("passed"), [Planned("other", "p", 1, 0, "passed")])
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:
@@ -292,7 +292,7 @@ def test_the_same_seed_gives_the_same_interval() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(outcome_lists)
-def test_every_planned_pair_counts_once_and_only_once(outcomes: list[Outcome]) -> None:
+def test_every_planned_pair_counts_once_and_only_once(outcomes: list[Planned]) -> None:
     result = score(outcomes, resamples=200)
     assert sum(result.states.values()) == result.planned == len(outcomes)
     passed = sum(o.status == "passed" for o in outcomes)
@@ -313,7 +313,7 @@ def test_every_planned_pair_counts_once_and_only_once(outcomes: list[Outcome]) -
 
 @settings(max_examples=60, deadline=None)
 @given(outcome_lists, st.randoms(use_true_random=False))
-def test_the_order_of_outcomes_changes_no_rate(outcomes: list[Outcome], random: object) -> None:
+def test_the_order_of_outcomes_changes_no_rate(outcomes: list[Planned], random: object) -> None:
     shuffled = list(outcomes)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     first, second = score(outcomes, resamples=0), score(shuffled, resamples=0)
@@ -327,10 +327,10 @@ def test_the_order_of_outcomes_changes_no_rate(outcomes: list[Outcome], random: 
 @settings(max_examples=60, deadline=None)
 @given(outcome_lists, st.data())
 def test_swapping_two_runs_turns_the_difference_round(
-    outcomes: list[Outcome], data: st.DataObject
+    outcomes: list[Planned], data: st.DataObject
 ) -> None:
     other = [
-        Outcome(o.challenge, o.paper, o.lines, o.sample, data.draw(st.sampled_from(STATES)))
+        Planned(o.challenge, o.paper, o.lines, o.sample, data.draw(st.sampled_from(STATES)))
         for o in outcomes
     ]
     there, back = compare(outcomes, other, resamples=100), compare(other, outcomes, resamples=100)
