@@ -18,10 +18,13 @@ import dataclasses
 import typing
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from rcb_env.dataset import bundled
 from rcb_env.dataset.markers import Masked
 from rcb_env.dataset.papers import Challenge
+from rcb_env.dataset.published import cache_folder
 from rcb_env.env.actions import ToolCall
 from rcb_env.errors import UsageError, unknown, without_credentials
 from rcb_env.play.extraction import Extracted, Extractor, extract_by
@@ -38,6 +41,7 @@ NoAnswerReason = Literal[
 ]
 PaperShown = Literal["full", "sections", "none"]
 """How much of the paper an agent is shown; "sections": what speaks of the missing part."""
+AgentSandbox = Literal["bubblewrap", "none"]
 PromptProtocol = Literal["own", "official"]
 PROTOCOLS: tuple[PromptProtocol, ...] = typing.get_args(PromptProtocol)
 Spent = Literal["tokens_spent", "cost_spent", "wall_time_spent"]
@@ -86,6 +90,8 @@ class Usage:
     """How many of the calls were answered from the cache of replies; they cost nothing."""
     replayed_tokens: int = 0
     """Prompt and completion tokens of those calls; they count for an episode, not for a bill."""
+    complete: bool = True
+    """Whether every call is counted; False: some were not reported, and the numbers are the least."""
 
     @property
     def tokens(self) -> int:
@@ -104,6 +110,7 @@ class Usage:
             estimated=self.estimated or other.estimated,
             replayed_calls=self.replayed_calls + other.replayed_calls,
             replayed_tokens=self.replayed_tokens + other.replayed_tokens,
+            complete=self.complete and other.complete,
         )
 
 
@@ -211,6 +218,10 @@ class Task:
     """By which rule `extract` finds the code in a model's reply."""
     protocol: PromptProtocol = "own"
     """Which prompt is used for a missing piece of code: ours, or the public benchmark's."""
+    agent_sandbox: AgentSandbox = "bubblewrap"
+    """Where a program runs that is an agent; "none": on this machine, as you."""
+    agent_mounts: tuple[str, ...] = ()
+    """What such a program gets to see besides what it is likely to need: paths, ``:rw`` at the end of those it may write."""
     record: Callable[[str, Mapping[str, object]], None] = _ignore_record
     """Put something into the trajectory now, for instance ``("model_call", {...})``."""
     spend: Callable[[Usage], None] = _ignore_usage
@@ -226,6 +237,12 @@ class Task:
     def hint(self) -> str:
         """The short phrase that says what is missing, or "" when the task is set without it."""
         return self.challenge.hint if self.with_hint else ""
+
+    @property
+    def answer_folders(self) -> tuple[Path, ...]:
+        """Folders that hold solutions, which no program that plays may see."""
+        folders = (self.challenge.paper.root, bundled.folder("papers"), cache_folder().parent)
+        return tuple(dict.fromkeys(folder.resolve() for folder in folders))
 
     @property
     def file(self) -> str:
