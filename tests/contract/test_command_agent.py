@@ -137,7 +137,7 @@ print(json.dumps({"told": told, "files": files, "here": os.getcwd()}))
 
 def test_without_the_paper_there_is_none(play: Player) -> None:
     line = 'ls; echo "paper=[$RCB_PAPER_FILE]"'
-    _, records = play(line=line, paper="none")
+    _, records = play(line=line, paper_shown="none")
     assert "PAPER.md" not in records.output
     assert "paper=[]" in records.output
 
