@@ -11,8 +11,8 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from rcb_agents import prompts
+from rcb_agents.fitting import first_prompt
 from rcb_agents.model import Conversation, open_model
-from rcb_agents.planning import first_prompt
 from rcb_agents.single_shot import code_of
 from rcb_env import NoAnswer, Task, ToolCall, Turn
 

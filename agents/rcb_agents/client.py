@@ -13,7 +13,7 @@ Guarantees:
 - No more requests at once than a server takes (`throttle`); a reply that came before for the same
   request is not asked for again (`cache`).
 Proxy variables are the library's: it follows HTTPS_PROXY and NO_PROXY.
-Not covered: streaming; a server that sends one byte now and then for ever; the bodies (`wire`).
+Not covered: streaming; a server that sends one byte now and then for ever; the bodies (`apis`).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rcb_agents import faults, tokens
+from rcb_agents.apis import APIS, Answer
 from rcb_agents.cache import ReplyCache, cache_folder
 from rcb_agents.providers import resolve
 from rcb_agents.registry import load_registry
 from rcb_agents.replies import Reply
 from rcb_agents.throttle import gate_of
-from rcb_agents.wire import APIS, Answer
 from rcb_env import ModelError, ModelSettings, NoAnswer, Usage, without_credentials
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 `open_model` gives the model a task names; `Conversation` holds the messages of one, and sees to it
 that every exchange is in the trajectory before the next thing happens, and is paid for.
-Not covered: how an API is spoken to (`client`, `wire`), what goes into a prompt (`prompts`,
-`planning`).
+Not covered: how an API is spoken to (`client`, `apis`), what goes into a prompt (`prompts`,
+`fitting`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import asdict
 from typing import Any, Protocol
 
 from rcb_agents import prompts
-from rcb_agents.planning import left_out, older_half, room_for_prompt
+from rcb_agents.fitting import left_out, older_half, room_for_prompt
 from rcb_agents.replies import Reply, assistant_message
 from rcb_env import ModelError, NoAnswer, Task, UsageError
 

@@ -5,7 +5,7 @@ acts by tools, and what it is told when it does not. `VERSION` changes with ever
 tools' descriptions included, and is in run.json: two runs with other prompts are never taken for
 the same experiment.
 Not covered: a prompt like the public benchmark's (`official_prompt`); what is left out of a prompt that
-is too long (`planning`).
+is too long (`fitting`).
 """
 
 from __future__ import annotations

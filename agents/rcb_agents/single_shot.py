@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from rcb_agents import prompts
+from rcb_agents.fitting import first_prompt
 from rcb_agents.model import Conversation, open_model
-from rcb_agents.planning import first_prompt
 from rcb_agents.replies import Reply
 from rcb_env import NoAnswer, Task, ToolCall, Turn
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from rcb_agents import prompts
+from rcb_agents.fitting import first_prompt
 from rcb_agents.model import Conversation, Model, open_model
-from rcb_agents.planning import first_prompt
 from rcb_agents.replies import ToolRequest
 from rcb_env import NoAnswer, Task, ToolCall, Turn, tool_schemas
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from rcb_agents import prompts, tokens
-from rcb_agents.planning import (
+from rcb_agents.fitting import (
     first_prompt,
     join_sections,
     left_out,
