@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from rcb_env.env.environment import EnvSnapshot, ResearchCodeEnv
     from rcb_env.env.rewards import RewardSpec, reward_spec, rewards_of
+    from rcb_env.env.settings import Budgets, Rules, Shown
     from rcb_env.env.vector import Arrival, ChallengeVectorEnv
     from rcb_env.errors import (
         AgentError,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
         Turn,
         Usage,
     )
-    from rcb_env.play.episode import Budgets, Episode, Recorder, play_episode
+    from rcb_env.play.episode import Episode, Recorder, play_episode
     from rcb_env.play.extraction import Extracted, extract
     from rcb_env.play.registry import agent_names, make_agent
     from rcb_env.wrappers import (
@@ -83,7 +84,8 @@ _HOME = {
         "Usage",
     ),
     "rcb_env.play.registry": ("agent_names", "make_agent"),
-    "rcb_env.play.episode": ("Budgets", "Episode", "Recorder", "play_episode"),
+    "rcb_env.env.settings": ("Budgets", "Rules", "Shown"),
+    "rcb_env.play.episode": ("Episode", "Recorder", "play_episode"),
     "rcb_env.errors": (
         "AgentError",
         "ModelError",
@@ -144,8 +146,10 @@ __all__ = [
     "Recorder",
     "ResearchCodeEnv",
     "RewardSpec",
+    "Rules",
     "SandboxError",
     "SandboxUnavailable",
+    "Shown",
     "StoreError",
     "Task",
     "TextSpace",

@@ -13,11 +13,7 @@ What was planned and what was trimmed is in the trajectory. Pure but for that re
 
 from __future__ import annotations
 
-import itertools
 import json
-import math
-import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -33,14 +29,6 @@ Render = Callable[[Task, str, Mapping[str, str]], str]
 _MARGIN = 0.1
 _REPLY_SHARE, _LONGEST_REPLY = 0.25, 16_000  # room for a completion whose length is not limited
 _HISTORY_SHARE = 0.5  # of the room of a first prompt, where a long conversation is to follow
-_SECTIONS_SHARE = 0.25  # of the paper's text, for prompts that are to hold sections only
-_HEADING = re.compile(r"^(?:#{1,6} |\\(?:sub)*section\*?\{)", re.MULTILINE)
-_PARAGRAPHS_CHARS = (
-    2_000  # a paper without headings is cut at blank lines, into parts of about this
-)
-_WORD = re.compile(r"[A-Za-z][A-Za-z]+")
-_NEAR_CHARS = 1_500  # of the code before the missing part, in what the paper is searched for
-_OMITTED = "[...]"
 
 
 def first_prompt(task: Task, model: Model, render: Render, *, talks: bool = False) -> str:
@@ -55,20 +43,19 @@ def first_prompt(task: Task, model: Model, render: Render, *, talks: bool = Fals
     Raises:
         NoAnswer: what is never trimmed does not fit.
     """
-    sections = split_sections(task.paper_text.strip())
-    ranked = rank(sections, _looked_for(task))
-    kept = list(range(len(sections)))
+    sections = task.sections
+    kept = list(range(len(sections.parts)))
     if task.paper_shown == "sections":
-        kept = _best(sections, ranked, sum(map(len, sections)) * _SECTIONS_SHARE)
+        kept = sections.best()
     context = dict(task.context_files)
     room = room_for_prompt(task, model)
     if room is not None and talks:
         room = int(room * _HISTORY_SHARE)
     name = task.model.name if task.model else ""
     trimmed: list[str] = []
-    prompt = render(task, join_sections(sections, kept), context)
+    prompt = render(task, sections.joined(kept), context)
     if room is not None and tokens.at_most(prompt) > room:
-        drops = [index for index in ranked if index in kept]
+        drops = [index for index in sections.ranked if index in kept]
         while tokens.estimate(prompt, name) > room:
             if drops:
                 # Small sections alone would take many rounds: as many go as are missing, at least.
@@ -76,9 +63,9 @@ def first_prompt(task: Task, model: Model, render: Render, *, talks: bool = Fals
                 gone = 0
                 while drops and gone < max(missing, 1):
                     index = drops.pop()
-                    gone += len(sections[index])
+                    gone += len(sections.parts[index])
                     kept.remove(index)
-                    trimmed.append(f"paper: {_title(sections[index])}")
+                    trimmed.append(f"paper: {sections.title(index)}")
             elif context:
                 path = list(context)[-1]
                 del context[path]
@@ -89,8 +76,8 @@ def first_prompt(task: Task, model: Model, render: Render, *, talks: bool = Fals
                     f"task and code alone have about {tokens.estimate(prompt, name)} tokens,"
                     f" {room} fit",
                 )
-            prompt = render(task, join_sections(sections, kept), context)
-    paper = join_sections(sections, kept)
+            prompt = render(task, sections.joined(kept), context)
+    paper = sections.joined(kept)
     task.record(
         "prompt_plan",
         {
@@ -159,74 +146,3 @@ def _as_text(message: Mapping[str, Any]) -> str:
 
 def _most(message: Mapping[str, Any]) -> int:
     return tokens.at_most(_as_text(message))
-
-
-# --- sections of a paper ----------------------------------------------------------------------
-
-
-def split_sections(text: str) -> list[str]:
-    """A text at its headings (Markdown or TeX); their concatenation is the text."""
-    if not text:
-        return []
-    cuts = [found.start() for found in _HEADING.finditer(text)]
-    if len(cuts) < 2:
-        cuts, last = [], 0
-        for blank in re.finditer(r"\n[ \t]*\n", text):
-            if blank.end() - last >= _PARAGRAPHS_CHARS:
-                cuts.append(blank.end())
-                last = blank.end()
-    edges = sorted({0, *cuts, len(text)})
-    return [text[start:end] for start, end in itertools.pairwise(edges)]
-
-
-def rank(sections: Sequence[str], looked_for: str) -> list[int]:
-    """Sections by how much they say about something, best first; the opening one always leads.
-
-    A word counts the more, the fewer sections have it; long sections gain nothing by length.
-    """
-    words = [Counter(word.lower() for word in _WORD.findall(section)) for section in sections]
-    having = Counter(word for counts in words for word in counts)
-    wanted = Counter(word.lower() for word in _WORD.findall(looked_for))
-
-    def score(counts: Counter[str]) -> float:
-        total = sum(
-            min(weight, 3) * (1 + math.log(counts[word])) * math.log(1 + len(words) / having[word])
-            for word, weight in wanted.items()
-            if counts[word]
-        )
-        return total / math.sqrt(10 + counts.total())
-
-    order = sorted(range(1, len(sections)), key=lambda n: (-score(words[n]), n))
-    return [0, *order] if sections else []
-
-
-def join_sections(sections: Sequence[str], kept: Sequence[int]) -> str:
-    """The sections that are kept, in the paper's order, with a mark where others were."""
-    parts: list[str] = []
-    before = -1
-    for index in [*sorted(kept), len(sections)]:
-        if index > before + 1 and kept:
-            parts.append(f"{_OMITTED}\n\n")
-        if index < len(sections):
-            parts.append(sections[index])
-        before = index
-    return "".join(parts).strip()
-
-
-def _best(sections: Sequence[str], ranked: Sequence[int], most_chars: float) -> list[int]:
-    kept: list[int] = []
-    chars = 0
-    for index in ranked:
-        # The opening and the best one always; further ones while they fit.
-        if len(kept) < 2 or chars + len(sections[index]) <= most_chars:
-            kept.append(index)
-            chars += len(sections[index])
-    return sorted(kept)
-
-
-def _looked_for(task: Task) -> str:
-    return "\n".join([*[task.hint] * 3, task.masked.before[-_NEAR_CHARS:]])
-
-
-def _title(section: str) -> str:
-    return section.strip().split("\n", 1)[0][:80]

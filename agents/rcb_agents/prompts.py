@@ -137,7 +137,7 @@ def missing_code(task: Task, paper: str, context: Mapping[str, str]) -> str:
         paper: as much of the paper's text as is shown; "": none.
         context: as many of the context files as are shown.
     """
-    if task.protocol == "official":
+    if task.shown.protocol == "official":
         return official_prompt.missing_code(task, paper, context)
     return _joined(
         *_reading(task, paper, context),

@@ -32,7 +32,7 @@ def play_arms(given: Mapping[str, Any], folder: Path | None, *, resume: bool) ->
     from rcb_env.runs.store import arms_of
 
     agents = split_arms(given["arms"]) if given["arms"] else list(arms_of(folder or "").values())
-    base = run_config({**given, "agent": agents[0]})
+    base = replace(run_config(given), agent=agents[0])
     arm_configs(base, agents)  # what is wrong with them is said before anything is made
     images = {challenge.paper.image for challenge, _ in planned(base)[1]}
     sandbox, why = prepare_sandbox(base.sandbox, images)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from rcb_env.cli import options
-
-if TYPE_CHECKING:
-    from rcb_env.play.extraction import Extractor
+from rcb_env.env.settings import Extractor, Rules
 
 
 @click.command()
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
 )
 @options.papers
 @options.challenges
-@options.extractor
+@options.settings(Rules, only=("extractor",))
 @options.workers
 @options.sandbox
 @click.option("--out", metavar="DIR", help="The new run directory.  [default: runs/<time>-<name>]")
@@ -89,7 +86,7 @@ def grade(
                 dataset=dataset or "bundled",
                 papers=papers,
                 challenges=challenges,
-                extractor=extractor,
+                rules=Rules(extractor=extractor),
                 sandbox=sandbox,
                 workers=workers,
                 resume=resume,

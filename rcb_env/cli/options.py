@@ -1,11 +1,13 @@
-"""Options that mean the same wherever they occur."""
+"""Options that mean the same wherever they occur, and options made of the fields of settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, TypeVar
 
 import click
+
+from rcb_env.env.settings import Setting, Settings, settings_of
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
@@ -50,13 +52,6 @@ as_json = click.option(
     is_flag=True,
     help="For scripts: JSON on stdout, everything else on stderr.",
 )
-extractor = click.option(
-    "--extractor",
-    type=click.Choice(("robust", "official")),
-    default="robust",
-    show_default=True,
-    help="How code is found in replies: official is the public benchmark's rule.",
-)
 quiet = click.option("--quiet", "-q", is_flag=True, help="Print only what is wrong, and progress.")
 sandbox = click.option(
     "--sandbox",
@@ -77,3 +72,62 @@ workers = click.option(
 def selection(command: _Command) -> _Command:
     """Add ``--dataset``, ``--papers`` and ``--challenges``."""
     return dataset(papers(challenges(command)))
+
+
+def settings(
+    *nouns: type[Settings], only: Collection[str] = (), of_model: bool = True
+) -> Callable[[_Command], _Command]:
+    """Add an option for each field of these nouns, named in a command's values as the field is.
+
+    Args:
+        nouns: for instance `Shown` and `Rules`.
+        only: the names of the fields; empty: all of them.
+        of_model: whether with those that mean something only where we ask the model.
+    """
+    fields = [
+        each
+        for each in _leaves(nouns)
+        if (not only or each.name in only) and (of_model or not each.mark.of_model)
+    ]
+
+    def add(command: _Command) -> _Command:
+        for each in reversed(fields):  # the last one added is the first in --help
+            command = _option(each)(command)
+        return command
+
+    return add
+
+
+def _leaves(nouns: Iterable[type[Settings]]) -> Iterator[Setting]:
+    for noun in nouns:
+        for each in settings_of(noun):
+            if each.is_noun:
+                yield from _leaves([each.kind])
+            else:
+                yield each
+
+
+def _option(each: Setting) -> Callable[[_Command], _Command]:
+    flag = each.mark.option or "--" + each.name.removeprefix("with_").replace("_", "-")
+    if each.kind is bool:
+        both = f"{flag}/--no-{flag.removeprefix('--')}"
+        return click.option(both, each.name, default=each.default, help=each.about)
+    return click.option(
+        flag,
+        each.name,
+        type=_type(each),
+        default=each.default,
+        show_default=each.default is not None,
+        help=each.about,
+    )
+
+
+def _type(each: Setting) -> click.ParamType[Any]:
+    if each.choices:
+        return click.Choice(each.choices)
+    if each.kind is str:
+        return click.STRING
+    least, more_than = each.mark.least, each.mark.more_than
+    is_open = more_than is not None
+    bounds: Any = {"min": more_than if is_open else least, "min_open": is_open}
+    return click.IntRange(**bounds) if each.kind is int else click.FloatRange(**bounds)

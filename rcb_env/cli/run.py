@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from rcb_env.cli import options
 from rcb_env.cli.session import finish, prepare_sandbox, show_progress
-from rcb_env.cli.settings import run_config, take_from_record
+from rcb_env.cli.settings import run_config, with_record
+from rcb_env.env.settings import Rules, Shown
 
-if TYPE_CHECKING:
-    pass
-
-_FEEDBACK = ("outcome", "counts", "names", "messages", "full")
 _positive = click.IntRange(min=1)
 _more_than_zero = click.FloatRange(min=0, min_open=True)
 
@@ -64,14 +62,29 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
 @click.option("--context-tokens", type=_positive, help="The model's window, in tokens.")
 @click.option("--reasoning-effort", metavar="LEVEL", help="Passed on to the model as it is.")
 @click.option(
-    "--model-timeout", type=_more_than_zero, default=600.0, show_default=True, metavar="S"
+    "--model-timeout",
+    "timeout_s",
+    type=_more_than_zero,
+    default=600.0,
+    show_default=True,
+    metavar="S",
 )
-@click.option("--model-retries", type=click.IntRange(min=0), default=5, show_default=True)
 @click.option(
-    "--input-price", type=click.FloatRange(min=0), metavar="USD", help="Per million tokens."
+    "--model-retries", "max_retries", type=click.IntRange(min=0), default=5, show_default=True
 )
 @click.option(
-    "--output-price", type=click.FloatRange(min=0), metavar="USD", help="Per million tokens."
+    "--input-price",
+    "input_usd_per_mtok",
+    type=click.FloatRange(min=0),
+    metavar="USD",
+    help="Per million tokens.",
+)
+@click.option(
+    "--output-price",
+    "output_usd_per_mtok",
+    type=click.FloatRange(min=0),
+    metavar="USD",
+    help="Per million tokens.",
 )
 @options.selection
 @click.option(
@@ -79,52 +92,19 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of everything random.")
 @options.workers
+@options.settings(Shown, Rules)
 @click.option(
-    "--paper",
-    type=click.Choice(("full", "sections", "none")),
-    default="full",
-    show_default=True,
-    help="How much of the paper the agent is shown; sections: what speaks of the missing part.",
+    "--run-budget-tokens",
+    "run_tokens",
+    type=_positive,
+    help="Most tokens all episodes may use together.",
 )
 @click.option(
-    "--hint/--no-hint", "with_hint", default=True, help="Whether it is shown what is missing."
+    "--run-budget-usd",
+    "run_cost_usd",
+    type=_more_than_zero,
+    help="Most all episodes may cost together.",
 )
-@click.option(
-    "--context/--no-context",
-    "with_context",
-    default=True,
-    help="Whether it is shown the paper's other files.",
-)
-@click.option(
-    "--feedback",
-    type=click.Choice(_FEEDBACK),
-    default="messages",
-    show_default=True,
-    help="What run_tests tells an agent.",
-)
-@options.extractor
-@click.option(
-    "--protocol",
-    type=click.Choice(("own", "official")),
-    default="own",
-    show_default=True,
-    help="Whose prompt asks for a missing piece of code: official follows the public benchmark's.",
-)
-@click.option("--max-steps", type=_positive, default=50, show_default=True, help="Of one episode.")
-@click.option(
-    "--max-test-runs",
-    type=click.IntRange(min=0),
-    default=10,
-    show_default=True,
-    help="Of one episode.",
-)
-@click.option("--budget-tokens", type=_positive, help="Most tokens an episode may use.")
-@click.option("--budget-usd", type=_more_than_zero, help="Most an episode may cost.")
-@click.option("--budget-seconds", type=_more_than_zero, help="Longest an episode may take.")
-@click.option(
-    "--run-budget-tokens", type=_positive, help="Most tokens all episodes may use together."
-)
-@click.option("--run-budget-usd", type=_more_than_zero, help="Most all episodes may cost together.")
 @options.sandbox
 @click.option("--out", metavar="DIR", help="The run directory.  [default: runs/<time>-<agent>]")
 @click.option(
@@ -145,36 +125,61 @@ def run(context: click.Context, /, **given: Any) -> None:
     last line of stdout: run, planned, states, pass_rate and scaled_pass_rate in percent.
     """
     from rcb_env.cli.arms import play_arms
-    from rcb_env.errors import ModelRefusedRequest, UsageError
-    from rcb_env.runs import default_folder, open_run, run_experiment
-    from rcb_env.runs.plan import planned
     from rcb_env.runs.store import arms_of
 
-    resume = given["resume"]
-    if resume and given["out"] and Path(resume) != Path(given["out"]):
-        raise UsageError("--resume and --out name different folders; leave out --out")
-    folder = Path(resume or given["out"]) if resume or given["out"] else None
-    if resume is not None:
-        if folder is None:
-            raise UsageError("which run? Write --resume DIR")
-        take_from_record(given, folder, context)
-    if given["agent"] and given["arms"]:
-        raise UsageError("--agent and --arms exclude each other: make the agent one of the arms")
+    folder, resume = _folder(given), given["resume"] is not None
+    if folder is not None and resume:
+        given = with_record(given, folder, context)
     there = arms_of(folder) if folder is not None else {}
-    if there and given["agent"]:
+    _check(given, folder, list(there.values()), resume=resume)
+    if there or given["arms"]:
+        play_arms(given, folder, resume=resume)
+    else:
+        _play(given, folder, resume=resume)
+
+
+def _folder(given: Mapping[str, Any]) -> Path | None:
+    """The run directory that was named."""
+    from rcb_env.errors import UsageError
+
+    resume, out = given["resume"], given["out"]
+    if resume and out and Path(resume) != Path(out):
+        raise UsageError("--resume and --out name different folders; leave out --out")
+    if resume == "" and not out:
+        raise UsageError("which run? Write --resume DIR")
+    return Path(resume or out) if resume or out else None
+
+
+def _check(
+    given: Mapping[str, Any], folder: Path | None, there: Sequence[str], *, resume: bool
+) -> None:
+    """Refuse options that do not go together, or not with the arms that are there."""
+    from rcb_env.errors import UsageError
+
+    agent, arms = given["agent"], given["arms"]
+    if agent and arms:
+        raise UsageError("--agent and --arms exclude each other: make the agent one of the arms")
+    if there and agent:
         raise UsageError(
-            f"{folder} holds the arms {', '.join(there.values())}:"
+            f"{folder} holds the arms {', '.join(there)}:"
             " leave out --agent, or choose another --out"
         )
-    if there or given["arms"]:
-        play_arms(given, folder, resume=resume is not None)
+    if there or arms:
         return
-    if not given["agent"] and resume is not None:
+    if not agent and resume:
         raise UsageError(f"there is no run in {folder}; to start one, name the agent with --agent")
-    if not given["agent"]:
+    if not agent:
         raise UsageError("which agent? Add --agent NAME; `rcb list agents` lists them")
     if given["model"] is None and given["base_url"] is not None:
         raise UsageError("--base-url needs --model: which model is to be asked there?")
+
+
+def _play(given: Mapping[str, Any], folder: Path | None, *, resume: bool) -> None:
+    """Play or go on with the run of one agent."""
+    from rcb_env.errors import ModelRefusedRequest, UsageError
+    from rcb_env.runs import default_folder, open_run, run_experiment
+    from rcb_env.runs.plan import planned
+
     config = run_config(given)
     if folder is None:
         folder = default_folder(
@@ -183,7 +188,7 @@ def run(context: click.Context, /, **given: Any) -> None:
     images = {challenge.paper.image for challenge, _ in planned(config)[1]}
     sandbox, why = prepare_sandbox(config.sandbox, images)
     config = replace(config, sandbox=sandbox)
-    with open_run(config, folder, resume=resume is not None) as store:
+    with open_run(config, folder, resume=resume) as store:
         click.echo(f"run: {store.folder}", err=True)
         for problem in store.problems:
             click.echo(problem, err=True)

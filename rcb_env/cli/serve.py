@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rcb_env.cli import options
+from rcb_env.env.settings import Rules, Shown
+
+if TYPE_CHECKING:
+    from rcb_env.runs import RunConfig
 
 _ADDRESS = re.compile(r"^(?:\[?(?P<host>[^\]]+?)\]?:)?(?P<port>\d{1,5})$")
 _NAME = re.compile(r"^[\w.-]+$")
@@ -31,27 +36,7 @@ _NAME = re.compile(r"^[\w.-]+$")
     help="Episodes for each challenge of the run; this command plays one.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of everything random.")
-@click.option(
-    "--paper",
-    type=click.Choice(("full", "none")),
-    default="full",
-    show_default=True,
-    help="Whether the paper can be read.",
-)
-@click.option(
-    "--feedback",
-    type=click.Choice(("outcome", "counts", "names", "messages", "full")),
-    default="messages",
-    show_default=True,
-    help="What run_tests tells.",
-)
-@click.option("--max-steps", type=click.IntRange(min=1), default=50, show_default=True)
-@click.option("--max-test-runs", type=click.IntRange(min=0), default=10, show_default=True)
-@click.option(
-    "--budget-seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    help="Longest the episode may take.",
-)
+@options.settings(Shown, Rules, of_model=False)
 @options.sandbox
 @click.option(
     "--out",
@@ -69,7 +54,7 @@ def serve(context: click.Context, /, **given: Any) -> None:
     """
     from rcb_env.cli.results import print_tables
     from rcb_env.cli.session import prepare_sandbox
-    from rcb_env.cli.settings import take_from_record
+    from rcb_env.cli.settings import with_record
     from rcb_env.errors import UsageError
     from rcb_env.report.summary import summarize
     from rcb_env.runs.plan import default_folder, open_run
@@ -86,7 +71,7 @@ def serve(context: click.Context, /, **given: Any) -> None:
     folder = Path(given["out"]) if given["out"] else default_folder("mcp")
     going_on = (folder / "run.json").exists()
     if going_on:
-        take_from_record(given, folder, context)
+        given = with_record(given, folder, context)
     config = _config(given, going_on)
     chosen, why = prepare_sandbox(config.sandbox, [_image(config, challenge)])
     with open_run(replace(config, sandbox=chosen), folder, resume=going_on) as store:
@@ -115,34 +100,21 @@ def _address(text: str) -> tuple[str, int]:
     return found["host"] or "127.0.0.1", int(found["port"])
 
 
-def _config(given: dict[str, Any], going_on: bool) -> Any:
-    from rcb_env.play.episode import Budgets
-    from rcb_env.runs import RunConfig
+def _config(given: Mapping[str, Any], going_on: bool) -> RunConfig:
+    from rcb_env.cli.settings import run_config
     from rcb_env.serve.session import VISITOR
 
     client = given["client"]
     if client is None and going_on:  # who played before plays on
         client = str(given.get("agent") or "").rpartition("client=")[2]
-    challenges = tuple(given["challenges"])
+    challenges = given["challenges"]
     if not (challenges or given["papers"]):
         challenges = (given["challenge"],)
-    return RunConfig(
-        agent=f"{VISITOR}:client={client}" if client else VISITOR,
-        dataset=given["dataset"],
-        papers=tuple(given["papers"]),
-        challenges=challenges,
-        samples=given["samples"],
-        seed=given["seed"],
-        paper=given["paper"],
-        feedback=given["feedback"],
-        max_steps=given["max_steps"],
-        max_test_runs=given["max_test_runs"],
-        budgets=Budgets(wall_s=given["budget_seconds"]),
-        sandbox=given["sandbox"],
-    )
+    agent = f"{VISITOR}:client={client}" if client else VISITOR
+    return run_config({**given, "agent": agent, "challenges": challenges})
 
 
-def _image(config: Any, challenge: str) -> str:
+def _image(config: RunConfig, challenge: str) -> str:
     from rcb_env.errors import unknown
     from rcb_env.runs.plan import planned
 

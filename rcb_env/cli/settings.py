@@ -1,9 +1,13 @@
-"""Options as a run's configuration, and back from the record of a run."""
+"""Options as a run's configuration, and back from the record of a run.
+
+An option that sets a field is named in a command's values as the field is, so that they fit together without a list.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,125 +15,87 @@ import click
 from click.core import ParameterSource
 
 if TYPE_CHECKING:
+    from rcb_env.play.agent import ModelSettings
     from rcb_env.runs import RunConfig
 
 
 def run_config(given: Mapping[str, Any]) -> RunConfig:
-    """What the options of `rcb run` ask for.
+    """What the options of a command ask for; what it has no option for is the default.
 
     Raises:
         UsageError: a value is out of range.
     """
-    from rcb_env.play.agent import ModelSettings
-    from rcb_env.play.episode import Budgets
+    from rcb_env.env.settings import Rules, Shown
     from rcb_env.runs import RunConfig
 
-    model = None
-    if given["model"] is not None:
-        model = ModelSettings(
-            name=given["model"],
-            # As an option, so that the record says who was asked, and a resumed run asks the same server.
-            base_url=given["base_url"] or os.environ.get("OPENAI_BASE_URL", "").strip() or None,
-            api=given["api"],
-            models_file=given["models_file"],
-            cache=given["cache"],
-            temperature=given["temperature"],
-            max_tokens=given["max_tokens"],
-            reasoning_effort=given["reasoning_effort"],
-            context_tokens=given["context_tokens"],
-            timeout_s=given["model_timeout"],
-            max_retries=given["model_retries"],
-            input_usd_per_mtok=given["input_price"],
-            output_usd_per_mtok=given["output_price"],
-        )
+    own = _present(RunConfig, given, but=("model", "shown", "rules"))
     return RunConfig(
-        agent=given["agent"],
-        model=model,
-        dataset=given["dataset"],
-        papers=tuple(given["papers"]),
-        challenges=tuple(given["challenges"]),
-        samples=given["samples"],
-        seed=given["seed"],
-        workers=given["workers"],
-        paper=given["paper"],
-        with_hint=given["with_hint"],
-        with_context=given["with_context"],
-        feedback=given["feedback"],
-        extractor=given["extractor"],
-        protocol=given["protocol"],
-        max_steps=given["max_steps"],
-        max_test_runs=given["max_test_runs"],
-        budgets=Budgets(
-            tokens=given["budget_tokens"],
-            cost_usd=given["budget_usd"],
-            wall_s=given["budget_seconds"],
-        ),
-        run_tokens=given["run_budget_tokens"],
-        run_cost_usd=given["run_budget_usd"],
-        sandbox=given["sandbox"],
+        **{**own, "agent": given.get("agent") or ""},
+        model=_model(given),
+        shown=Shown.of(given),
+        rules=Rules.of(given),
     )
 
 
-# Options of `rcb run` by where run.json keeps them.
-_IN_CONFIG = (
-    *("agent", "samples", "seed", "paper", "with_hint", "with_context", "feedback"),
-    *("max_steps", "max_test_runs"),
-)
-_OFF_BY_DEFAULT = ("extractor", "protocol")  # in the config only where they were chosen
-_IN_BUDGETS = {"budget_tokens": "tokens", "budget_usd": "cost_usd", "budget_seconds": "wall_s"}
-_IN_MODEL = {
-    "model": "name",
-    "base_url": "base_url",
-    "api": "api",
-    "models_file": "models_file",
-    "temperature": "temperature",
-    "max_tokens": "max_tokens",
-    "context_tokens": "context_tokens",
-    "reasoning_effort": "reasoning_effort",
-    "input_price": "input_usd_per_mtok",
-    "output_price": "output_usd_per_mtok",
-}
-_IN_CONDITIONS = {
-    "workers": "workers",
-    "sandbox": "sandbox",
-    "cache": "cache",
-    "run_budget_tokens": "run_tokens",
-    "run_budget_usd": "run_cost_usd",
-}
+def _model(given: Mapping[str, Any]) -> ModelSettings | None:
+    from rcb_env.play.agent import ModelSettings
+
+    if given.get("model") is None:
+        return None
+    # As a setting, so that the record says who was asked, and a resumed run asks the same server.
+    base_url = given["base_url"] or os.environ.get("OPENAI_BASE_URL", "").strip() or None
+    own = _present(ModelSettings, given, but=("name", "base_url"))
+    return ModelSettings(given["model"], base_url=base_url, **own)
 
 
-def take_from_record(given: dict[str, Any], folder: Path, context: click.Context) -> None:
-    """Replace the defaults of options that were not given by what the run was made with."""
+def _present(noun: type[Any], given: Mapping[str, Any], *, but: tuple[str, ...]) -> dict[str, Any]:
+    names = {each.name for each in dataclasses.fields(noun)} - {*but}
+    return {name: value for name, value in given.items() if name in names}
+
+
+def with_record(given: Mapping[str, Any], folder: Path, context: click.Context) -> dict[str, Any]:
+    """The values of a command, with what a run was made with in the place of options that were not given.
+
+    Raises:
+        UsageError: the run was made with another agent.
+    """
     from rcb_env.runs.store import RunStore, arms_of
 
     folders = [folder / name for name in arms_of(folder)] or [folder]
     records = [RunStore.open(each).record for each in folders if (each / "run.json").exists()]
     if not records:
-        return  # it was stopped before it began; the options must say everything
+        return dict(given)  # it was stopped before it began; the options must say everything
     # Arms differ in their agents, and one that takes no model says nothing of the others' model.
-    record = next((r for r in records if r.get("config", {}).get("model")), records[0])
-    config = record.get("config", {})
-    recorded: dict[str, Any] = {
-        name: config[name] for name in (*_IN_CONFIG, *_OFF_BY_DEFAULT) if name in config
-    }
-    for names, values in (
-        (_IN_BUDGETS, config.get("budgets")),
-        (_IN_MODEL, config.get("model")),
-        (_IN_CONDITIONS, record.get("conditions")),
-    ):
-        recorded.update(_present(names, values or {}))
+    recorded = _values(next((r for r in records if r.get("config", {}).get("model")), records[0]))
     explicit = {
         name for name in given if context.get_parameter_source(name) is not ParameterSource.DEFAULT
     }
-    if not explicit & {"papers", "challenges"}:
-        recorded["challenges"] = tuple(_challenges(record.get("plan", ())))
-    if "source" in record.get("dataset", {}):
-        recorded["dataset"] = record["dataset"]["source"]
-    if len(folders) > 1 or folders[0] != folder:
+    if explicit & {"papers", "challenges"}:
+        del recorded["challenges"]
+    if folders != [folder]:
         recorded.pop("agent", None)
     if "agent" in explicit and "agent" in recorded:
         _check_agent(given["agent"], recorded["agent"], folder)
-    given.update({name: value for name, value in recorded.items() if name not in explicit})
+    return {**given, **{name: recorded[name] for name in recorded if name not in explicit}}
+
+
+def _values(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What run.json holds, by the names of fields, as options have them."""
+    config = dict(record.get("config", {}))
+    model = config.pop("model", None) or {}
+    budgets = config.pop("budgets", {})
+    values = {
+        **config,
+        **budgets,
+        **model,
+        **record.get("conditions", {}),
+        "challenges": tuple(entry["challenge"] for entry in record.get("plan", ())),
+    }
+    if model:
+        values["model"] = model["name"]
+    if "source" in record.get("dataset", {}):
+        values["dataset"] = record["dataset"]["source"]
+    return values
 
 
 def _check_agent(given: str, recorded: str, folder: Path) -> None:
@@ -142,11 +108,3 @@ def _check_agent(given: str, recorded: str, folder: Path) -> None:
             f"{folder} was made with the agent {recorded}, not {given}:"
             " leave out --agent, or start another run with --out"
         )
-
-
-def _present(names: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
-    return {option: values[key] for option, key in names.items() if key in values}
-
-
-def _challenges(plan: Iterable[Mapping[str, Any]]) -> Sequence[str]:
-    return [entry["challenge"] for entry in plan]

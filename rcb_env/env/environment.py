@@ -25,11 +25,10 @@ import functools
 import hashlib
 import json
 import os
-import re
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, SupportsInt, cast
 
@@ -41,18 +40,16 @@ from gymnasium.error import ResetNeeded
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Challenge, Dataset
 from rcb_env.dataset.selection import Selection, draw
-from rcb_env.env import rewards
-from rcb_env.env.actions import TOOLS, ActionSpace, OutOfBudget, TextSpace, ToolCall, parse
-from rcb_env.env.feedback import FEEDBACK_LEVELS, TELLS, Feedback, report, tell
-from rcb_env.env.workspace import Snapshot, Workspace, WorkspaceError
+from rcb_env.env import rewards, words
+from rcb_env.env.actions import ActionSpace, OutOfBudget, TextSpace, ToolCall, parse
+from rcb_env.env.feedback import report, tell
+from rcb_env.env.settings import Rules, Shown, fingerprint, with_keywords
+from rcb_env.env.workspace import Snapshot, Workspace, WorkspaceError, code_hash
 from rcb_env.errors import UsageError, unknown
 from rcb_env.grading.grader import Grader, Verdict
 from rcb_env.grading.shared import shared_grader
 
-__all__ = ["FEEDBACK_LEVELS", "EnvSnapshot", "Feedback", "ResearchCodeEnv", "report", "tell"]
-
 MIN_TEXT_CHARS = 200
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True)
@@ -79,6 +76,21 @@ class EnvSnapshot:
     """What the last step told, as `reset` and `step` returned it."""
 
 
+@dataclass(frozen=True)
+class _Done:
+    """What one action did."""
+
+    text: str
+    error: bool = False
+    tests: Mapping[str, Any] = field(default_factory=dict)
+    """What run_tests told, as data."""
+    tested: Verdict | None = None
+    """Of run_tests."""
+    verdict: Verdict | None = None
+    """The final one: the episode is over."""
+    submitted: bool = False
+
+
 class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
     """One challenge at a time.
 
@@ -90,20 +102,18 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         min_lines: least number of lines of code.
         max_lines: greatest number of lines of code.
         dataset: "bundled", the path of a data set's folder, or a loaded data set.
-        feedback: what `run_tests` tells, one of `FEEDBACK_LEVELS`.
         reward: what a step earns, see `rcb_env.env.rewards`: "sparse", "cases:step_cost=0.01", a dict.
-        max_steps: actions an episode may take.
-        max_test_runs: how many of them may run tests.
         max_text_chars: longest text of an observation; longer ones are cut with a mark.
-        with_paper: whether the paper can be read.
-        with_hint: whether the short phrase is shown that says what is missing.
-        with_context: whether the files beside the region's can be seen.
         timings: whether infos have the key "timings", in seconds; these differ from run to run.
         sandbox: where code runs: "auto", or the name of one. Environments of one process that name
             the same one share its boxes.
         grader: grades instead of the shared one. It stays the caller's to close, and is not used in
             a forked or spawned process.
         render_mode: None, "ansi" (`render` returns a text) or "human" (printed at every step).
+        shown: what an agent is shown.
+        rules: the rules it plays by; budgets are held by who plays it, not here.
+        settings: fields of `Shown` and `Rules` by name, which change the two: ``feedback``, ``max_steps``,
+            ``max_test_runs``, ``paper``, ``with_hint``, ``with_context``; and ``with_paper``, True or False.
 
     Raises:
         UsageError: a setting is unknown or out of range, or no challenge fits.
@@ -122,25 +132,19 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         min_lines: int | None = None,
         max_lines: int | None = None,
         dataset: str | Path | Dataset = "bundled",
-        feedback: Feedback = "messages",
         reward: str | Mapping[str, Any] = "sparse",
-        max_steps: int = 50,
-        max_test_runs: int = 10,
         max_text_chars: int = 20_000,
-        with_paper: bool = True,
-        with_hint: bool = True,
-        with_context: bool = True,
         timings: bool = False,
         sandbox: str = "auto",
         grader: Grader | None = None,
         render_mode: str | None = None,
+        shown: Shown = Shown(),  # noqa: B008 - frozen
+        rules: Rules = Rules(),  # noqa: B008 - frozen
+        **settings: Any,
     ) -> None:
-        if feedback not in FEEDBACK_LEVELS:
-            raise unknown("feedback level", str(feedback), FEEDBACK_LEVELS)
+        self._shown, self._rules = with_keywords(shown, rules, settings)
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise unknown("render mode", str(render_mode), self.metadata["render_modes"])
-        self._max_steps = _at_least("max_steps", max_steps, 1)
-        self._max_test_runs = _at_least("max_test_runs", max_test_runs, 0)
         max_text_chars = _at_least("max_text_chars", max_text_chars, MIN_TEXT_CHARS)
         self._reward = rewards.reward_spec(reward)
         # By name where it has one, so that a pickled environment carries one paper and not all.
@@ -155,10 +159,6 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
             }
         )
         self._candidates = self._selection.among(self._all())
-        self._feedback: Feedback = feedback
-        self._with_paper = with_paper
-        self._with_hint = with_hint
-        self._with_context = with_context
         self._timings = timings
         self._sandbox = sandbox
         self._grader = grader
@@ -167,7 +167,9 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         self._text = TextSpace(max_text_chars)
         self.action_space = ActionSpace()
         self.observation_space = self._new_observation_space()
-        shaping = [feedback, max_text_chars, self._reward.to_dict()]
+        # Two environments that differ in their budgets alone are in one state when the same is left.
+        told = fingerprint(replace(self._rules, max_steps=1, max_test_runs=0))
+        shaping = [told, max_text_chars, self._reward.to_dict()]
         self._settings = json.dumps(shaping, sort_keys=True)
         self._challenge = self._candidates[0] if len(self._candidates) == 1 else None
         self._workspace: Workspace | None = None
@@ -206,11 +208,13 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
             candidates = self._selection.changed(options).among(self._all())
         self._challenge = draw(candidates, self.np_random)
         self._workspace = self._new_workspace(self._challenge)
+        where = self._workspace.region_lines()
+        told = words.assignment(self._challenge, where, self._shown, self._rules)
         self._state = EnvSnapshot(
             self._challenge.id,
             self._challenge.content_hash,
             self._workspace.snapshot(),
-            text=self._text.clip(self._assignment(self._challenge, self._workspace)),
+            text=self._text.clip(told),
         )
         self._show()
         return self._observation(), self._info()
@@ -230,70 +234,25 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
             SandboxUnavailable: no sandbox works on this machine.
         """
         began = time.perf_counter()
-        state, workspace = self._running()
+        state, _ = self._running()
         call = parse(action)
-        text, error = "", False
-        tests: dict[str, Any] = {}
-        outcome: Verdict | None = None  # of run_tests
-        verdict: Verdict | None = None
-        runs_tests = submits = False
-        if isinstance(action, OutOfBudget):
+        done = self._do(call, action)
+        if done.verdict is None and state.steps + 1 >= self._rules.max_steps:
             verdict = self._grade(final=True)
-            text = (
-                f"[The budget of {action.budget} is spent. Graded as it stands: {verdict.status}.]"
-            )
-        elif isinstance(call, str):
-            text, error = call, True
-        elif call.tool == "submit":
-            submits = True
-            verdict = self._grade(final=True)
-            text = f"Submitted: {verdict.status}."
-        elif call.tool == "run_tests" and state.test_runs >= self._max_test_runs:
-            text, error = "run_tests: no test runs are left; edit further, or submit", True
-        elif call.tool == "run_tests":
-            runs_tests = True
-            outcome = self._grade(final=False)
-            if outcome.status == "infra_error":
-                verdict = outcome
-            else:
-                tests = report(outcome, self._feedback)
-                text = tell(tests)
-        else:
-            text, error = _use(workspace, call)
-        steps = state.steps + 1
-        if verdict is None and steps >= self._max_steps:
-            verdict = self._grade(final=True)
-            text = f"[No steps are left. Graded as it stands: {verdict.status}.]\n{text}"
-        if verdict is not None and verdict.status == "infra_error":
-            text = f"[The sandbox failed: {verdict.message}. The episode ends without a score.]"
-            submits = False
-        facts = rewards.Facts(
-            lines=self.challenge.lines,
-            tests=tests,
-            ran_tests=runs_tests,
-            tokens=state.tokens,
-            verdict=verdict,
-        )
-        reward, potential = rewards.pay(self._reward, state.potential, facts)
-        self._state = replace(
-            state,
-            workspace=workspace.snapshot(),
-            steps=steps,
-            test_runs=state.test_runs + runs_tests,
-            potential=potential,
-            tokens=0,
-            verdict=verdict,
-            action=_written(call, action),
-            text=self._text.clip(text),
-            error=error,
-            tests=tests,
-        )
+            text = f"[No steps are left. Graded as it stands: {verdict.status}.]\n{done.text}"
+            done = replace(done, text=text, verdict=verdict)
+        if done.verdict is not None and done.verdict.status == "infra_error":
+            why = done.verdict.message
+            text = f"[The sandbox failed: {why}. The episode ends without a score.]"
+            done = replace(done, text=text, submitted=False)
+        reward = self._advance(state, done, words.on_one_line(call, action))
         self._show()
-        over = verdict is not None
+        over = done.verdict is not None
         info = self._info()
         if self._timings:
-            info["timings"] = _seconds(outcome, verdict, time.perf_counter() - began)
-        return self._observation(), reward, over and submits, over and not submits, info
+            info["timings"] = _seconds(done.tested, done.verdict, time.perf_counter() - began)
+        submitted = over and done.submitted
+        return self._observation(), reward, submitted, over and not submitted, info
 
     def render(self) -> str | None:
         """The last step as a text in mode "ansi"; "human" has printed it already."""
@@ -337,7 +296,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         if self._state is None or self._workspace is None:
             raise ResetNeeded("call reset() first: without an episode there is no state")
         state = self._state
-        left = [self._max_steps - state.steps, self._max_test_runs - state.test_runs]
+        left = [self._rules.max_steps - state.steps, self._rules.max_test_runs - state.test_runs]
         paid = [state.potential, state.tokens, state.verdict.status if state.verdict else None]
         return _sha256(f"{self._settings}\n{left}\n{paid}\n{self._workspace.state_hash}")
 
@@ -354,7 +313,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         """Whether this action, as the next step, has to run code in a box."""
         call = parse(action)
         if isinstance(action, OutOfBudget) or (
-            self._state is not None and self._state.steps + 1 >= self._max_steps
+            self._state is not None and self._state.steps + 1 >= self._rules.max_steps
         ):
             return True
         return isinstance(call, ToolCall) and call.tool in ("run_tests", "submit")
@@ -384,7 +343,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
             raise TypeError(
                 f"restore takes what snapshot() returned, an EnvSnapshot, not {snapshot!r:.80}"
             )
-        if snapshot.steps > self._max_steps or snapshot.test_runs > self._max_test_runs:
+        if snapshot.steps > self._rules.max_steps or snapshot.test_runs > self._rules.max_test_runs:
             raise UsageError("this snapshot is of an environment with larger budgets")
         challenge, workspace = self._challenge, self._workspace
         if challenge is None or challenge.id != snapshot.challenge:
@@ -437,22 +396,67 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
             raise ResetNeeded("the episode is over; call reset() to start another one")
         return self._state, self._workspace
 
+    def _do(self, call: ToolCall | str, action: object) -> _Done:
+        """One action; ``call`` is how it was understood, or what is wrong with it."""
+        state, workspace = self._running()
+        if isinstance(action, OutOfBudget):
+            verdict = self._grade(final=True)
+            spent = f"The budget of {action.budget} is spent."
+            return _Done(f"[{spent} Graded as it stands: {verdict.status}.]", verdict=verdict)
+        if isinstance(call, str):
+            return _Done(call, error=True)
+        if call.tool == "submit":
+            verdict = self._grade(final=True)
+            return _Done(f"Submitted: {verdict.status}.", verdict=verdict, submitted=True)
+        if call.tool != "run_tests":
+            return _Done(*_use(workspace, call))
+        if state.test_runs >= self._rules.max_test_runs:
+            none_left = "run_tests: no test runs are left; edit further, or submit"
+            return _Done(none_left, error=True)
+        tested = self._grade(final=False)
+        if tested.status == "infra_error":
+            return _Done("", tested=tested, verdict=tested)
+        tests = report(tested, self._rules.feedback)
+        return _Done(tell(tests), tested=tested, tests=tests)
+
+    def _advance(self, state: EnvSnapshot, done: _Done, action: str) -> float:
+        """Go on to the state after an action; returns what it earns."""
+        ran_tests = done.tested is not None
+        facts = rewards.Facts(
+            lines=self.challenge.lines,
+            tests=done.tests,
+            ran_tests=ran_tests,
+            tokens=state.tokens,
+            verdict=done.verdict,
+        )
+        reward, potential = rewards.pay(self._reward, state.potential, facts)
+        _, workspace = self._running()
+        self._state = replace(
+            state,
+            workspace=workspace.snapshot(),
+            steps=state.steps + 1,
+            test_runs=state.test_runs + ran_tests,
+            potential=potential,
+            tokens=0,
+            verdict=done.verdict,
+            action=action,
+            text=self._text.clip(done.text),
+            error=done.error,
+            tests=done.tests,
+        )
+        return reward
+
     def _all(self) -> Dataset:
         return self._dataset if isinstance(self._dataset, Dataset) else _loaded(self._dataset)
 
     def _new_workspace(self, challenge: Challenge) -> Workspace:
-        return Workspace(
-            challenge,
-            with_paper=self._with_paper,
-            with_hint=self._with_hint,
-            with_context=self._with_context,
-        )
+        return Workspace(challenge, self._shown)
 
     def _new_observation_space(self) -> spaces.Space[dict[str, Any]]:
         parts: dict[str, spaces.Space[Any]] = {
             "text": TextSpace(self._text.max_length),
-            "steps_left": spaces.Discrete(self._max_steps + 1),
-            "test_runs_left": spaces.Discrete(self._max_test_runs + 1),
+            "steps_left": spaces.Discrete(self._rules.max_steps + 1),
+            "test_runs_left": spaces.Discrete(self._rules.max_test_runs + 1),
         }
         return cast("spaces.Space[dict[str, Any]]", spaces.Dict(parts))
 
@@ -467,8 +471,8 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         assert state is not None  # set by reset, step and restore
         return {
             "text": state.text,
-            "steps_left": self._max_steps - state.steps,
-            "test_runs_left": self._max_test_runs - state.test_runs,
+            "steps_left": self._rules.max_steps - state.steps,
+            "test_runs_left": self._rules.max_test_runs - state.test_runs,
         }
 
     def _info(self) -> dict[str, Any]:
@@ -483,40 +487,19 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
             "error": state.error,
             "tests": copy.deepcopy(dict(state.tests)) if state.tests else {},
             "verdict": {key: value for key, value in told.items() if value is not None},
-            "code_hash": _sha256(self.code),
+            "code_hash": code_hash(self.code),
             "state_hash": self.state_hash,
         }
-
-    def _assignment(self, challenge: Challenge, workspace: Workspace) -> str:
-        paper = challenge.paper
-        reading = " read_paper shows it." if self._with_paper else ""
-        hint = f' "{challenge.hint}"' if self._with_hint else ""
-        return (
-            f"Write the missing code{hint} of {challenge.file}. It belongs to the paper"
-            f' "{paper.title}".{reading}\n'
-            f"The region to write is {workspace.region_lines()}; now it holds a placeholder."
-            f" About {challenge.lines} line(s) of code are missing, at an indent of"
-            f" {len(challenge.region.indent)}. Only the region may change: other edits are"
-            " refused.\n"
-            "Act with one tool call per step, for instance"
-            ' {"tool": "read_file", "arguments": {"path": "'
-            f'{challenge.file}"}}}}. The tools: {", ".join(tool.name for tool in TOOLS)}.\n'
-            f"You have {self._max_steps} steps and {self._max_test_runs} test runs; a wrong call"
-            f" uses up a step. run_tests tells {TELLS[self._feedback]}. submit ends the episode:"
-            " the region is then tested with other inputs."
-        )
 
     def _frame(self) -> str:
         state = self._state
         if state is None:
             return f"{self._challenge.id if self._challenge else 'rcb'}: no episode"
         heading = (
-            f"{state.challenge}  step {state.steps}/{self._max_steps}"
-            f"  tests {state.test_runs}/{self._max_test_runs}"
+            f"{state.challenge}  step {state.steps}/{self._rules.max_steps}"
+            f"  tests {state.test_runs}/{self._rules.max_test_runs}"
         )
-        # What an agent wrote must not reach a terminal as control sequences.
-        shown = "\n".join(filter(None, (heading, state.action, state.text)))
-        return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", f"{shown}\n")
+        return words.frame(heading, state.action, state.text)
 
     def _show(self) -> None:
         if self.render_mode == "human":
@@ -578,14 +561,6 @@ def _at_least(name: str, value: SupportsInt, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UsageError(f"{name} is {value!r}; it must be an integer of at least {least}")
     return value
-
-
-def _written(call: ToolCall | str, action: object) -> str:
-    """An action on one line, for `render`."""
-    if isinstance(call, str):
-        return f"> {type(action).__name__}"
-    arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
-    return f"> {call.tool}({arguments[:200]}{'...' if len(arguments) > 200 else ''})"
 
 
 def _sha256(code: str) -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
+from rcb_env.env.settings import Feedback
 from rcb_env.grading.verdict import Verdict
 
-Feedback = Literal["outcome", "counts", "names", "messages", "full"]
 FEEDBACK_LEVELS: tuple[Feedback, ...] = get_args(Feedback)
 """What `run_tests` tells; each level tells what the ones before it tell, and more."""
 

@@ -24,8 +24,10 @@ from functools import cached_property
 import regex  # type: ignore[import-untyped]
 
 from rcb_env.dataset.papers import Challenge
+from rcb_env.dataset.sections import Sections
 from rcb_env.env import edits, patches
 from rcb_env.env.edits import EditError, cut, lines_of, numbered, without_end
+from rcb_env.env.settings import Shown, fingerprint
 from rcb_env.errors import counted
 
 SEARCH_TIME_LIMIT_S = 1.0  # for one search over all files
@@ -62,29 +64,24 @@ class Snapshot:
         return Snapshot(region, (*self.history, self.region), (*self.trail, link))
 
 
+def code_hash(code: str) -> str:
+    """SHA-256 of a region's text, as steps and episodes are recorded with."""
+    return hashlib.sha256(_bytes(code)).hexdigest()
+
+
 class Workspace:
     """The files of one challenge.
 
     Args:
         challenge: whose.
-        with_paper: whether the paper can be read.
-        with_hint: whether the placeholder says what is missing.
-        with_context: whether the other files can be seen.
+        shown: what of it is shown.
     """
 
-    def __init__(
-        self,
-        challenge: Challenge,
-        *,
-        with_paper: bool = True,
-        with_hint: bool = True,
-        with_context: bool = True,
-    ) -> None:
+    def __init__(self, challenge: Challenge, shown: Shown = Shown()) -> None:  # noqa: B008 - frozen
         self._challenge = challenge
-        self._masked = challenge.masked() if with_hint else challenge.masked().without_hint()
-        self._with_paper = with_paper
-        self._with_hint = with_hint
-        self._with_context = with_context
+        self._shown = shown
+        masked = challenge.masked()
+        self._masked = masked if shown.with_hint else masked.without_hint()
         self._state = Snapshot(self._masked.placeholder)
 
     # --- state --------------------------------------------------------------------------------
@@ -107,9 +104,7 @@ class Workspace:
         back.
         """
         challenge = self._challenge
-        fixed = f"{challenge.id}\0{challenge.content_hash}\0{self._with_paper}\0"
-        if not (self._with_hint and self._with_context):
-            fixed += f"{self._with_hint}\0{self._with_context}\0"
+        fixed = f"{challenge.id}\0{challenge.content_hash}\0{fingerprint(self._shown)}\0"
         last = self._state.trail[-1] if self._state.trail else bytes(32)
         return hashlib.sha256(fixed.encode() + last + _bytes(self.code)).hexdigest()
 
@@ -153,9 +148,9 @@ class Workspace:
 
     def read_paper(self, start: int | None = None, end: int | None = None) -> str:
         """Numbered lines of the paper; the arguments are those of `read_file`."""
-        if not self._with_paper:
+        if not self._shown.with_paper:
             raise WorkspaceError("read_paper: the paper is not part of this task")
-        return _excerpt("the paper", self._challenge.paper.text, start, end, "")
+        return _excerpt("the paper", self._paper, start, end, "")
 
     def search(self, pattern: str, path: str | None = None) -> str:
         """The lines that match a regular expression (of the `regex` package).
@@ -265,11 +260,20 @@ class Workspace:
     # --- files --------------------------------------------------------------------------------
 
     @cached_property
+    def _paper(self) -> str:
+        text = self._challenge.paper.text
+        if self._shown.paper == "full":
+            return text
+        hint = self._challenge.hint if self._shown.with_hint else ""
+        sections = Sections(text, hint, self._masked.before)
+        return sections.joined(sections.best())
+
+    @cached_property
     def _texts(self) -> dict[str, str]:
         return {
             path: data.decode("utf-8", "surrogateescape")
             for path, data in sorted(self._challenge.workspace().items())
-            if self._with_context or path == self._challenge.file
+            if self._shown.with_context or path == self._challenge.file
         }
 
     def _text(self, path: str) -> str:

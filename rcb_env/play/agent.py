@@ -15,9 +15,8 @@ Not covered: how one is found by its name (`rcb_env.play.registry`).
 from __future__ import annotations
 
 import dataclasses
-import typing
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -25,9 +24,11 @@ from rcb_env.dataset import bundled
 from rcb_env.dataset.markers import Masked
 from rcb_env.dataset.papers import Challenge
 from rcb_env.dataset.published import cache_folder
+from rcb_env.dataset.sections import Sections
 from rcb_env.env.actions import ToolCall
+from rcb_env.env.settings import PaperShown, Rules, Shown
 from rcb_env.errors import UsageError, unknown, without_credentials
-from rcb_env.play.extraction import Extracted, Extractor, extract_by
+from rcb_env.play.extraction import Extracted, extract_by
 
 NoAnswerReason = Literal[
     "frame_changed",  # of a file that was edited by other means than the tools
@@ -39,11 +40,7 @@ NoAnswerReason = Literal[
     "format_errors",  # too many replies in a row without a usable tool call
     "stuck",  # the same tool calls, again and again
 ]
-PaperShown = Literal["full", "sections", "none"]
-"""How much of the paper an agent is shown; "sections": what speaks of the missing part."""
 AgentSandbox = Literal["bubblewrap", "none"]
-PromptProtocol = Literal["own", "official"]
-PROTOCOLS: tuple[PromptProtocol, ...] = typing.get_args(PromptProtocol)
 Spent = Literal["tokens_spent", "cost_spent", "wall_time_spent"]
 
 
@@ -208,16 +205,10 @@ class Task:
     """One per (run seed, challenge, sample): all of an agent's randomness comes from it."""
     sample: int = 0
     model: ModelSettings | None = None
-    paper_shown: PaperShown = "full"
-    """How much of the paper prompts may hold."""
-    with_hint: bool = True
-    """Whether the short phrase is shown that says what is missing."""
-    with_context: bool = True
-    """Whether the paper's other files are shown."""
-    extractor: Extractor = "robust"
-    """By which rule `extract` finds the code in a model's reply."""
-    protocol: PromptProtocol = "own"
-    """Which prompt is used for a missing piece of code: ours, or the public benchmark's."""
+    shown: Shown = field(default_factory=Shown)
+    """What of the challenge prompts may hold."""
+    rules: Rules = field(default_factory=Rules)
+    """By which it is played."""
     agent_sandbox: AgentSandbox = "bubblewrap"
     """Where a program runs that is an agent; "none": on this machine, as you."""
     agent_mounts: tuple[str, ...] = ()
@@ -231,12 +222,12 @@ class Task:
 
     def extract(self, reply: str | None, *, finish_reason: str | None = None) -> Extracted:
         """The code in a model's reply, by the rule of the task; see `rcb_env.play.extraction`."""
-        return extract_by(self.extractor, reply, self.masked, finish_reason=finish_reason)
+        return extract_by(self.rules.extractor, reply, self.masked, finish_reason=finish_reason)
 
     @property
     def hint(self) -> str:
         """The short phrase that says what is missing, or "" when the task is set without it."""
-        return self.challenge.hint if self.with_hint else ""
+        return self.challenge.hint if self.shown.with_hint else ""
 
     @property
     def answer_folders(self) -> tuple[Path, ...]:
@@ -253,7 +244,7 @@ class Task:
     def masked(self) -> Masked:
         """The file around the missing part."""
         masked = self.challenge.masked()
-        return masked if self.with_hint else masked.without_hint()
+        return masked if self.shown.with_hint else masked.without_hint()
 
     @property
     def masked_file(self) -> str:
@@ -272,18 +263,28 @@ class Task:
 
         Empty when the task is set without them.
         """
-        if not self.with_context:
+        if not self.shown.with_context:
             return {}
         paper = self.challenge.paper
         others = [path for path in paper.annotated if path != self.challenge.file]
-        if self.protocol == "official":  # which shows none of them
+        if self.shown.protocol == "official":  # which shows none of them
             others = []
         return {path: _readable(paper.visible[path]) for path in (*paper.context, *others)}
 
     @property
     def paper_text(self) -> str:
         """The paper, or "" when the task is set without it."""
-        return self.challenge.paper.text if self.paper_shown != "none" else ""
+        return self.challenge.paper.text if self.shown.with_paper else ""
+
+    @property
+    def paper_shown(self) -> PaperShown:
+        """How much of the paper prompts may hold."""
+        return self.shown.paper
+
+    @property
+    def sections(self) -> Sections:
+        """The paper in parts, ranked by what they say about the missing part."""
+        return Sections(self.paper_text, self.hint, self.masked.before)
 
 
 def _readable(data: bytes) -> str:

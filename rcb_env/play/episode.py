@@ -21,10 +21,11 @@ import json
 import time
 import traceback
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from rcb_env.env.actions import ToolCall
+from rcb_env.env.workspace import code_hash
 from rcb_env.errors import (
     AgentError,
     ModelError,
@@ -35,12 +36,15 @@ from rcb_env.errors import (
     UsageError,
     blame,
 )
-from rcb_env.play.agent import Agent, BudgetSpent, NoAnswer, Spent, Task, Turn, Usage
+from rcb_env.play.agent import Agent, BudgetSpent, NoAnswer, Task, Turn, Usage
+from rcb_env.play.meter import Meter
 from rcb_env.play.registry import agent_label
 
 if TYPE_CHECKING:
     import gymnasium
 
+    from rcb_env.dataset.papers import Challenge
+    from rcb_env.env.settings import Budgets
     from rcb_env.grading.grader import Verdict
 
 EndReason = Literal[
@@ -62,30 +66,6 @@ EndReason = Literal[
     "model_error",
     "sandbox_error",
 ]
-
-
-@dataclass(frozen=True)
-class Budgets:
-    """Limits of one episode beside its steps and test runs; None: no limit.
-
-    An episode ends when it has used more than a limit; the reply that went over is not used.
-    """
-
-    tokens: int | None = None
-    """Prompt and completion tokens of all model calls."""
-    cost_usd: float | None = None
-    wall_s: float | None = None
-    """Seconds from reset; looked at before every step and after every model call."""
-
-    def __post_init__(self) -> None:
-        """Refuse limits that allow nothing.
-
-        Raises:
-            UsageError: a limit is zero, negative, or not a number.
-        """
-        for name, value in self.__dict__.items():
-            if value is not None and not value > 0:
-                raise UsageError(f"the budget {name} is {value}; it must be more than 0")
 
 
 class Recorder(Protocol):
@@ -153,6 +133,68 @@ class Episode:
     error: str = ""
     """One line: why the attempt ended without an answer, or what of the machinery failed."""
 
+    @classmethod
+    def of(
+        cls,
+        challenge: Challenge,
+        verdict: Verdict | None,
+        *,
+        end_reason: EndReason,
+        code: str | None,
+        sample: int,
+        seed: int,
+        agent: str,
+        started_at: str,
+        wall_s: float,
+        status: str | None = None,
+        model: str = "",
+        steps: int = 0,
+        test_runs: int = 0,
+        usage: Usage = Usage(),  # noqa: B008 - frozen
+        error: str = "",
+    ) -> Episode:
+        """An attempt at a challenge, as it ended.
+
+        Args:
+            challenge: what was attempted.
+            verdict: on the code; None: nothing was graded.
+            end_reason: why it ended.
+            code: the region's text; None: it did not begin.
+            sample: which attempt.
+            seed: its own.
+            agent: who made it.
+            started_at: ISO 8601, UTC.
+            wall_s: what it took.
+            status: None: the verdict's, or "invalid" without one.
+            model: whom the agent asked.
+            steps: how many there were.
+            test_runs: how many of them ran tests.
+            usage: what model calls took.
+            error: one line.
+        """
+        return cls(
+            challenge=challenge.id,
+            paper=challenge.paper.id,
+            file=challenge.file,
+            sample=sample,
+            seed=seed,
+            agent=agent,
+            model=model,
+            lines=challenge.lines,
+            content_hash=challenge.content_hash,
+            status=status or (verdict.status if verdict is not None else "invalid"),
+            verdict=verdict.to_dict() if verdict is not None else None,
+            end_reason=end_reason,
+            code=code or "",
+            code_hash=code_hash(code) if code is not None else "",
+            steps=steps,
+            test_runs=test_runs,
+            usage=usage,
+            wall_s=wall_s,
+            started_at=started_at,
+            error=error,
+        )
+
     @property
     def passed(self) -> bool:
         """Whether the challenge was solved."""
@@ -179,9 +221,6 @@ class Episode:
             raise ValueError(f"not a stored episode: {error}") from None
 
 
-# --- agents by name ---------------------------------------------------------------------------
-
-
 class _Playing(Protocol):
     """What is read from `rcb_env.env.environment.ResearchCodeEnv` beside reset and step."""
 
@@ -194,52 +233,17 @@ class _Playing(Protocol):
     def charge(self, tokens: int) -> None: ...
 
 
-@dataclass
-class _Meter:
-    """Adds up usage and says when a budget is gone."""
+class _Over(Exception):
+    """How an episode ended."""
 
-    budgets: Budgets
-    began: float
-    usage: Usage = field(default_factory=Usage)
-    told: Callable[[Usage], None] | None = None
-    """Who else is told about every model call; may raise what ends more than this episode."""
-
-    def elapsed_s(self) -> float:
-        return time.monotonic() - self.began
-
-    def seconds_left(self) -> float | None:
-        limit = self.budgets.wall_s
-        return None if limit is None else limit - self.elapsed_s()
-
-    def spent(self) -> Spent | None:
-        limits = self.budgets
-        if limits.tokens is not None and self.usage.tokens > limits.tokens:
-            return "tokens_spent"
-        if limits.cost_usd is not None and (self.usage.cost_usd or 0.0) > limits.cost_usd:
-            return "cost_spent"
-        if limits.wall_s is not None and self.elapsed_s() > limits.wall_s:
-            return "wall_time_spent"
-        return None
-
-    def spend(self, usage: Usage) -> None:
-        self.usage += usage
-        if self.told is not None:
-            self.told(usage)
-        if self.budgets.cost_usd is not None and self.usage.cost_usd is None:
-            raise UsageError(
-                "the price of this model is unknown, so a cost budget cannot be held:"
-                " give --input-price and --output-price, or drop the budget"
-            )
-        if reason := self.spent():
-            raise BudgetSpent(reason)
-
-
-@dataclass(frozen=True)
-class _End:
-    reason: EndReason
-    error: str = ""
-    infra: bool = False
-    no_answer: bool = False
+    def __init__(
+        self, reason: EndReason, error: str = "", *, infra: bool = False, no_answer: bool = False
+    ) -> None:
+        super().__init__(reason)
+        self.reason: EndReason = reason
+        self.error = " ".join(error.split())[:500]
+        self.infra = infra
+        self.no_answer = no_answer
 
 
 class _Game:
@@ -251,92 +255,88 @@ class _Game:
         agent: Agent,
         task: Task,
         recorder: Recorder,
-        budgets: Budgets,
-        on_usage: Callable[[Usage], None] | None,
+        meter: Meter,
     ) -> None:
         self.env = env
         self.agent = agent
         self.recorder = recorder
-        self.meter = _Meter(budgets, time.monotonic(), told=on_usage)
+        self.meter = meter
         self.task = replace(
-            task,
-            record=recorder.record,
-            spend=self.meter.spend,
-            seconds_left=self.meter.seconds_left,
+            task, record=recorder.record, spend=meter.spend, seconds_left=meter.seconds_left
         )
         self.steps = 0
         self.test_runs = 0
         self.first_hash = self.code_hash = ""
         self.verdict: Verdict | None = None
+        self._moves: Generator[ToolCall, Turn, None] | None = None
         self._test_runs_at_start = 0
-        self._tokens_paid = 0
 
-    def play(self, start: Mapping[str, object]) -> _End:
+    def play(self, start: Mapping[str, object]) -> _Over:
         """Play until the environment or the agent is done, then have the region graded.
 
         Args:
             start: to be recorded first, with what the environment told at reset.
         """
+        self._begin(start)
+        turn: Turn | None = None
+        try:
+            while True:
+                turn = self._act(self._ask(turn))
+        except _Over as over:
+            end = over
+        finally:
+            self._dismiss()
+        if self.verdict is None and self._can_be_graded(end):
+            end = self._submit(end)
+        return end
+
+    def _begin(self, start: Mapping[str, object]) -> None:
         observation, info = self.env.reset(seed=self.task.seed)
         self.recorder.record("start", {**start, "text": str(observation["text"])})
         self.first_hash = self.code_hash = str(info["code_hash"])
         self._test_runs_at_start = int(observation["test_runs_left"])
-        moves: list[Generator[ToolCall, Turn, None]] = []
-        try:
-            end = self._rounds(moves)
-        finally:
-            for generator in moves:
-                # A fault in an agent's clean-up must not cost an episode that is already graded.
-                with contextlib.suppress(Exception):
-                    generator.close()
-        untouched = self.code_hash == self.first_hash
-        if self.verdict is None and not end.infra and not (end.no_answer and untouched):
-            _, graded = self._step(ToolCall("submit").to_dict())
-            if graded is not None and graded.infra:
-                return graded
-        return end
 
-    def _rounds(self, moves: list[Generator[ToolCall, Turn, None]]) -> _End:
-        turn: Turn | None = None
-        while True:
-            action = self._next_action(moves, turn)
-            if isinstance(action, _End):
-                return action
-            if reason := self.meter.spent():  # also for an agent that swallowed BudgetSpent
-                return _End(reason)
-            turn, end = self._step(action)
-            if end is not None:
-                return end
+    def _ask(self, turn: Turn | None) -> Mapping[str, Any]:
+        """The agent's next tool call.
 
-    def _next_action(
-        self, moves: list[Generator[ToolCall, Turn, None]], turn: Turn | None
-    ) -> object:
-        """The agent's next tool call, or how it ended."""
+        Raises:
+            _Over: it has none, or a budget is spent.
+        """
         try:
-            if turn is None:
-                moves.append(_started(self.agent, self.task))
-                return _wire_form(self.agent, next(moves[0]))
-            return _wire_form(self.agent, moves[0].send(turn))
+            call = self._next_call(turn)
         except StopIteration:
-            return _End("stopped")
+            raise _Over("stopped") from None
         except NoAnswer as error:
-            return _End(error.reason, error.detail or str(error), no_answer=True)
+            raise _Over(error.reason, error.detail or str(error), no_answer=True) from None
         except BudgetSpent as error:
-            return _End(error.reason)
+            raise _Over(error.reason) from None
         except (ModelRefusedRequest, UsageError, StoreError, SandboxUnavailable):
             raise
         except ModelError as error:
-            return _End("model_error", _one_line(str(error)), infra=True)
+            raise _Over("model_error", str(error), infra=True) from None
         except Exception as error:  # noqa: BLE001 - whatever an agent does wrong is data
             self.recorder.record("agent_error", {"traceback": traceback.format_exc()})
             told = str(error) if isinstance(error, AgentError) else blame(error)
-            return _End("agent_error", _one_line(told), infra=True)
+            raise _Over("agent_error", told, infra=True) from None
+        if reason := self.meter.spent():  # also for an agent that swallowed BudgetSpent
+            raise _Over(reason)
+        return call
 
-    def _step(self, action: object) -> tuple[Turn, _End | None]:
+    def _next_call(self, turn: Turn | None) -> Mapping[str, Any]:
+        if self._moves is None or turn is None:
+            self._moves = _started(self.agent, self.task)
+            return _wire_form(self.agent, next(self._moves))
+        return _wire_form(self.agent, self._moves.send(turn))
+
+    def _act(self, action: Mapping[str, Any]) -> Turn:
+        """Do a tool call, and put it on record.
+
+        Raises:
+            _Over: it was the last one.
+        """
         began = time.monotonic()
         playing: _Playing = self.env.unwrapped  # type: ignore[assignment]
-        tokens = self.meter.usage.tokens - self._tokens_paid
-        self._tokens_paid += tokens
+        tokens = self.meter.new_tokens()
         playing.charge(tokens)
         observation, reward, terminated, truncated, info = self.env.step(action)
         turn = Turn(
@@ -362,12 +362,30 @@ class _Game:
         )
         self.steps += 1
         self.recorder.record("step", step.to_dict())
-        if not (terminated or truncated):
-            return turn, None
-        self.verdict = playing.verdict
-        if self.verdict is not None and self.verdict.status == "infra_error":
-            return turn, _End("sandbox_error", _one_line(self.verdict.message), infra=True)
-        return turn, _End("submitted" if terminated else "steps_spent")
+        if terminated or truncated:
+            self.verdict = playing.verdict
+            if self.verdict is not None and self.verdict.status == "infra_error":
+                raise _Over("sandbox_error", self.verdict.message, infra=True)
+            raise _Over("submitted" if terminated else "steps_spent")
+        return turn
+
+    def _dismiss(self) -> None:
+        if self._moves is not None:
+            # A fault in an agent's clean-up must not cost an episode that is already graded.
+            with contextlib.suppress(Exception):
+                self._moves.close()
+
+    def _can_be_graded(self, end: _Over) -> bool:
+        """Whether there is anything to grade: an answer, or a region that was changed before there was none."""
+        return not end.infra and not (end.no_answer and self.code_hash == self.first_hash)
+
+    def _submit(self, end: _Over) -> _Over:
+        """Have the region graded as it stands; the end stays what it was, unless that fails."""
+        try:
+            self._act(ToolCall("submit").to_dict())
+        except _Over as graded:
+            return graded if graded.infra else end
+        return end
 
 
 def play_episode(
@@ -387,7 +405,7 @@ def play_episode(
         task: what; its ``record`` and ``spend`` are set here.
         recorder: gets a "start" record, every step and everything the agent records, each when it
             happens, and an "end" record.
-        budgets: limits beside the environment's own; what went over is graded as it stands.
+        budgets: limits beside the environment's own; what went over is graded as it stands. None: those of the task.
         on_usage: told about every model call before the budgets are looked at; a `UsageError` it
             raises ends the episode without a result.
 
@@ -408,37 +426,29 @@ def play_episode(
         "model": task.model.to_dict() if task.model else None,
         "started_at": started_at,
     }
-    game = _Game(env, agent, task, recorder, budgets or Budgets(), on_usage)
+    meter = Meter(budgets or task.rules.budgets, on_usage)
+    game = _Game(env, agent, task, recorder, meter)
     try:
         end = game.play(start)
     except SandboxUnavailable:
         raise
     except SandboxError as error:
-        end = _End("sandbox_error", _one_line(str(error)), infra=True)
-    if end.infra:
-        status = "infra_error"
-    else:
-        status = game.verdict.status if game.verdict is not None else "invalid"
+        end = _Over("sandbox_error", str(error), infra=True)
     playing: _Playing = env.unwrapped  # type: ignore[assignment]
-    episode = Episode(
-        challenge=challenge.id,
-        paper=challenge.paper.id,
-        file=challenge.file,
+    episode = Episode.of(
+        challenge,
+        game.verdict,
+        status="infra_error" if end.infra else None,
+        end_reason=end.reason,
+        code=playing.code if game.code_hash else None,
         sample=task.sample,
         seed=task.seed,
         agent=label,
         model=task.model.name if task.model else "",
-        lines=challenge.lines,
-        content_hash=challenge.content_hash,
-        status=status,
-        verdict=game.verdict.to_dict() if game.verdict is not None else None,
-        end_reason=end.reason,
-        code=playing.code if game.code_hash else "",
-        code_hash=game.code_hash,
         steps=game.steps,
         test_runs=game.test_runs,
-        usage=game.meter.usage,
-        wall_s=round(game.meter.elapsed_s(), 6),
+        usage=meter.usage,
+        wall_s=round(meter.elapsed_s(), 6),
         started_at=started_at,
         error=end.error,
     )
@@ -446,7 +456,7 @@ def play_episode(
     recorder.record(
         "end",
         {
-            "status": status,
+            "status": episode.status,
             "end_reason": end.reason,
             "error": end.error,
             "wall_s": episode.wall_s,
@@ -489,7 +499,3 @@ def _a(value: object) -> str:
     """The kind of a value, for messages."""
     kind = type(value).__name__
     return "None" if value is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:500]

@@ -26,14 +26,13 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from rcb_env.dataset.markers import Masked
+from rcb_env.env.settings import Extractor
 from rcb_env.play.echoes import Frame, aligned, parse
 
 Reason = Literal["truncated", "empty", "refused", "no_code"]
-Extractor = Literal["robust", "official"]
-EXTRACTORS: tuple[Extractor, ...] = get_args(Extractor)
 """The rules by name; "robust" is the one above."""
 
 _PYTHON = frozenset(("python", "python2", "python3", "py", "py2", "py3", "ipython", "ipython3"))

@@ -14,7 +14,6 @@ import hashlib
 import importlib.metadata
 import platform
 import re
-import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,10 +22,9 @@ from typing import Any
 from rcb_env import sandbox as sandboxes
 from rcb_env.dataset.loading import NAMES, load_dataset
 from rcb_env.dataset.papers import Challenge, Dataset
-from rcb_env.errors import StoreError, UsageError, unknown
-from rcb_env.play.agent import PROTOCOLS, ModelSettings, PaperShown, PromptProtocol
-from rcb_env.play.episode import Budgets
-from rcb_env.play.extraction import EXTRACTORS, Extractor
+from rcb_env.env.settings import Rules, Shown
+from rcb_env.errors import StoreError, UsageError
+from rcb_env.play.agent import ModelSettings
 from rcb_env.play.registry import agent_label, agent_settings, make_agent
 from rcb_env.runs.store import EpisodeKey, RunStore, digest
 
@@ -52,27 +50,16 @@ class RunConfig:
     seed: int = 0
     workers: int = 1
     """Episodes at once."""
-    paper: PaperShown = "full"
-    """How much of the paper the agent is shown: "full", "sections" (of prompts) or "none"."""
-    with_hint: bool = True
-    """Whether it is shown the short phrase that says what is missing."""
-    with_context: bool = True
-    """Whether it is shown the files beside the region's."""
-    feedback: str = "messages"
-    """What run_tests reveals: outcome, counts, names, messages, or full."""
-    extractor: Extractor = "robust"
-    """By which rule code is found in replies: ours, or the public benchmark's."""
-    protocol: PromptProtocol = "own"
-    """Whose prompt is used for a missing piece of code: ours, or the public benchmark's."""
-    max_steps: int = 50
-    max_test_runs: int = 10
-    budgets: Budgets = field(default_factory=Budgets)
-    """Tokens, cost and wall time of each episode."""
+    shown: Shown = field(default_factory=Shown)
+    """What the agent is shown."""
+    rules: Rules = field(default_factory=Rules)
+    """By which each episode is played."""
     run_tokens: int | None = None
     """Most tokens that all episodes together may use; None: no limit."""
     run_cost_usd: float | None = None
     """Most that all episodes together may cost; None: no limit."""
     sandbox: str = "auto"
+    """Where code runs."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run.
@@ -80,20 +67,13 @@ class RunConfig:
         Raises:
             UsageError: a number is too small.
         """
-        for name, least in (("samples", 1), ("workers", 1), ("max_steps", 1), ("max_test_runs", 0)):
-            if getattr(self, name) < least:
-                raise UsageError(f"{name} is {getattr(self, name)}; it must be at least {least}")
+        for name in ("samples", "workers"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} is {getattr(self, name)}; it must be at least 1")
         for name in ("run_tokens", "run_cost_usd"):
             limit = getattr(self, name)
             if limit is not None and not limit > 0:
                 raise UsageError(f"the budget {name} is {limit}; it must be more than 0")
-        for name, value, known in (
-            ("extractor", self.extractor, EXTRACTORS),
-            ("protocol", self.protocol, PROTOCOLS),
-            ("part of the paper", self.paper, typing.get_args(PaperShown)),
-        ):
-            if value not in known:
-                raise unknown(name, value, known, where="rcb run --help")
 
     def identity(self, challenges: Sequence[Challenge]) -> dict[str, Any]:
         """What must be the same for a run to be resumed, as JSON can hold it."""
@@ -107,20 +87,9 @@ class RunConfig:
             "challenges": challenges_digest(challenges),
             "samples": self.samples,
             "seed": self.seed,
-            "paper": self.paper,
-            "with_hint": self.with_hint,
-            "with_context": self.with_context,
-            "feedback": self.feedback,
-            **self._official(),
-            "max_steps": self.max_steps,
-            "max_test_runs": self.max_test_runs,
-            "budgets": dict(self.budgets.__dict__),
+            **self.shown.record(),
+            **self.rules.record(),
         }
-
-    def _official(self) -> dict[str, str]:
-        """Choices off by default; recorded when made, so that older runs can still be resumed."""
-        chosen = {"extractor": (self.extractor, "robust"), "protocol": (self.protocol, "own")}
-        return {name: value for name, (value, usual) in chosen.items() if value != usual}
 
     def conditions(self) -> dict[str, Any]:
         """What may change from one session of a run to the next."""
@@ -274,11 +243,7 @@ def open_run(config: RunConfig, folder: str | Path, *, resume: bool = False) -> 
         SandboxUnavailable: no sandbox works here.
         StoreError: the folder cannot be written or holds another run.
     """
-    from rcb_env.env.environment import FEEDBACK_LEVELS  # here: grading alone needs no Gymnasium
-
     folder = Path(folder)
-    if config.feedback not in FEEDBACK_LEVELS:
-        raise unknown("feedback level", config.feedback, FEEDBACK_LEVELS, where="rcb run --help")
     dataset, pairs = planned(config)
     selected = list(dict.fromkeys(challenge for challenge, _ in pairs))
     identity = config.identity(selected)

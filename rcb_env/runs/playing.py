@@ -6,9 +6,9 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from rcb_env.dataset.papers import Challenge
+from rcb_env.dataset.papers import Challenge, Dataset
 from rcb_env.errors import StoreError
 from rcb_env.grading.grader import Grader
 from rcb_env.play.agent import Task
@@ -20,7 +20,7 @@ from rcb_env.runs.store import RunStore, Trajectory
 from rcb_env.runs.workers import Play, Progress, count_finished, work
 
 if TYPE_CHECKING:
-    from rcb_env.env.environment import Feedback
+    from rcb_env.env.environment import ResearchCodeEnv
 
 
 def run_experiment(
@@ -43,8 +43,6 @@ def run_experiment(
         SandboxUnavailable: no sandbox works here.
         StoreError: the run directory cannot be written, or belongs to another config.
     """
-    from rcb_env.env.environment import ResearchCodeEnv  # here: grading alone needs no Gymnasium
-
     dataset, pairs = planned(config)
     identity = config.identity(list(dict.fromkeys(challenge for challenge, _ in pairs)))
     if store.record["config"]["challenges"] != identity["challenges"]:
@@ -59,37 +57,11 @@ def run_experiment(
             agent = make_agent(config.agent, model=model)
 
             def play(job: Job, trajectory: Trajectory) -> Episode:
-                env = ResearchCodeEnv(
-                    job.challenge.id,
-                    dataset=dataset,
-                    feedback=cast("Feedback", config.feedback),  # open_run has checked it
-                    max_steps=config.max_steps,
-                    max_test_runs=config.max_test_runs,
-                    with_paper=config.paper != "none",
-                    with_hint=config.with_hint,
-                    with_context=config.with_context,
-                    grader=grader,
-                )
-                task = Task(
-                    job.challenge,
-                    seed=job.seed,
-                    sample=job.sample,
-                    model=config.model,
-                    extractor=config.extractor,
-                    protocol=config.protocol,
-                    paper_shown=config.paper,
-                    with_hint=config.with_hint,
-                    with_context=config.with_context,
-                )
+                env = environment_of(config, job, dataset, grader)
                 meter.check()
                 try:
                     return play_episode(
-                        env,
-                        agent,
-                        task,
-                        trajectory,
-                        budgets=config.budgets,
-                        on_usage=meter.spend,
+                        env, agent, task_of(config, job), trajectory, on_usage=meter.spend
                     )
                 finally:
                     env.close()
@@ -115,6 +87,33 @@ def run_experiment(
                 f" {store.folder}; go on with --resume and more --run-budget-tokens or"
                 " --run-budget-usd"
             ) from None
+
+
+def environment_of(
+    config: RunConfig, job: Job, dataset: Dataset, grader: Grader
+) -> ResearchCodeEnv:
+    """The environment in which a planned episode is played."""
+    from rcb_env.env.environment import ResearchCodeEnv  # here: grading alone needs no Gymnasium
+
+    return ResearchCodeEnv(
+        job.challenge.id,
+        dataset=dataset,
+        grader=grader,
+        shown=config.shown,
+        rules=config.rules,
+    )
+
+
+def task_of(config: RunConfig, job: Job) -> Task:
+    """What the agent of a planned episode is given."""
+    return Task(
+        job.challenge,
+        seed=job.seed,
+        sample=job.sample,
+        model=config.model,
+        shown=config.shown,
+        rules=config.rules,
+    )
 
 
 def warm_up(grader: Grader, challenges: Sequence[Challenge], boxes: int) -> None:

@@ -22,11 +22,11 @@ from typing import Any
 
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Challenge, Dataset
+from rcb_env.env.settings import Extractor, Rules
 from rcb_env.errors import StoreError, UsageError
 from rcb_env.grading.grader import Grader, Verdict
-from rcb_env.play.agent import Usage
 from rcb_env.play.episode import EndReason, Episode
-from rcb_env.play.extraction import Extracted, Extractor, extract_by
+from rcb_env.play.extraction import Extracted, extract_by
 from rcb_env.runs.durable import JsonLines
 from rcb_env.runs.plan import Job, challenges_digest, jobs, now, run_record
 from rcb_env.runs.store import INFRA, RunStore, Trajectory
@@ -45,7 +45,7 @@ def grade_completions(
     dataset: str = "bundled",
     papers: Sequence[str] = (),
     challenges: Sequence[str] = (),
-    extractor: Extractor = "robust",
+    rules: Rules = Rules(),  # noqa: B008 - frozen
     sandbox: str = "auto",
     workers: int = 1,
     resume: bool = False,
@@ -63,7 +63,7 @@ def grade_completions(
         dataset: name or folder.
         papers: only these papers; what the file lacks of them counts as missing.
         challenges: only these challenges, likewise.
-        extractor: by which rule code is found in replies.
+        rules: by its extractor code is found in replies.
         sandbox: a maker's name, or "auto".
         workers: gradings at once.
         resume: continue a run made from the same file.
@@ -89,11 +89,11 @@ def grade_completions(
         order = {challenge.id: i for i, challenge in enumerate(loaded.challenges)}
         ordered = sorted(lines, key=lambda pair: (order[pair[0]], pair[1]))
         pairs = [(loaded.challenge(id), sample) for id, sample in ordered]
-    chosen_rule = {} if extractor == "robust" else {"extractor": extractor}
+    chosen_rules = rules.chosen()
     config = _config(
-        "file:" + path.name, None, pairs, file_sha256=_file_digest(path), **chosen_rule
+        "file:" + path.name, None, pairs, file_sha256=_file_digest(path), **chosen_rules
     )
-    source = _File(path, lines, extractor)
+    source = _File(path, lines, rules.extractor)
     return _judge(
         config,
         [pair for pair in pairs if (pair[0].id, pair[1]) in lines],
@@ -194,24 +194,14 @@ class _File:
         verdict = None if found.code is None else grade(found.code)
         end_reason: EndReason = "submitted" if found.reason is None else found.reason
         error = "; ".join(found.notes) if found.code is None else ""
-        return Episode(
-            challenge=job.challenge.id,
-            paper=job.challenge.paper.id,
-            file=job.challenge.file,
+        return Episode.of(
+            job.challenge,
+            verdict,
+            end_reason=end_reason,
+            code=found.code or "",
             sample=job.sample,
             seed=job.seed,
             agent=self._label,
-            model="",
-            lines=job.challenge.lines,
-            content_hash=job.challenge.content_hash,
-            status=verdict.status if verdict else "invalid",
-            verdict=verdict.to_dict() if verdict else None,
-            end_reason=end_reason,
-            code=found.code or "",
-            code_hash=code_hash(found.code or ""),
-            steps=0,
-            test_runs=0,
-            usage=Usage(),
             wall_s=round(time.monotonic() - began, 6),
             started_at=started_at,
             error=verdict.message if verdict and verdict.status == INFRA else error,
@@ -296,11 +286,6 @@ def _config(
         "pairs": len(pairs),
         **more,
     }
-
-
-def code_hash(code: str) -> str:
-    """As the environment reports it for a region's text."""
-    return hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _scan(path: Path, dataset: Dataset) -> dict[tuple[str, int], int]:

@@ -18,7 +18,7 @@ import queue
 import threading
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from rcb_env.env.actions import ToolCall
 from rcb_env.errors import UsageError
@@ -27,10 +27,8 @@ from rcb_env.play.agent import Task, Turn, Usage
 from rcb_env.play.episode import Episode, play_episode
 from rcb_env.play.registry import make_agent
 from rcb_env.runs.plan import Job, RunConfig, jobs, now, planned, versions
+from rcb_env.runs.playing import environment_of, task_of
 from rcb_env.runs.store import RunStore, Trajectory
-
-if TYPE_CHECKING:
-    from rcb_env.env.environment import Feedback
 
 VISITOR = f"{__name__}:Visitor"
 _POLL_S = 0.1
@@ -118,19 +116,7 @@ class Session:
         self._result: Episode | Exception | None = None
         self.over = threading.Event()
         """Set when the episode has its result, or none can be had."""
-        from rcb_env.env.environment import ResearchCodeEnv
-
-        self._env = ResearchCodeEnv(
-            challenge,
-            dataset=self._dataset,
-            feedback=cast("Feedback", config.feedback),
-            max_steps=config.max_steps,
-            max_test_runs=config.max_test_runs,
-            with_paper=config.paper != "none",
-            with_hint=config.with_hint,
-            with_context=config.with_context,
-            grader=self._grader,
-        )
+        self._env = environment_of(config, self.job, self._dataset, self._grader)
         self.assignment = str(self._env.reset(seed=self.job.seed)[0]["text"])
         """What is to be done, as the environment says it."""
 
@@ -180,7 +166,7 @@ class Session:
     def _somebody_comes(self) -> bool:
         """Waits for whoever is to play, as long as an episode may take."""
         try:
-            return self._arrivals.get(timeout=self._config.budgets.wall_s)
+            return self._arrivals.get(timeout=self._config.rules.budgets.wall_s)
         except queue.Empty:
             return False
 
@@ -202,21 +188,9 @@ class Session:
             self._grader.grade(job.challenge, job.challenge.reference, final=False)
         visitor = cast("Visitor", make_agent(config.agent, model=None))
         visitor.session = self
-        task = Task(
-            job.challenge,
-            seed=job.seed,
-            sample=job.sample,
-            paper_shown=config.paper,
-            with_hint=config.with_hint,
-            with_context=config.with_context,
-        )
         with self._store.trajectory(job.key) as trajectory:
             episode = play_episode(
-                self._env,
-                visitor,
-                task,
-                _Listening(trajectory, self),
-                budgets=config.budgets,
+                self._env, visitor, task_of(config, job), _Listening(trajectory, self)
             )
             self._store.append(job.key, episode.to_dict(), trajectory)
         return episode

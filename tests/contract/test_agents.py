@@ -14,9 +14,10 @@ from rcb_agents import prompts
 from rcb_agents.client import OpenAIModel
 
 from rcb_env.env.actions import ToolCall
+from rcb_env.env.settings import Budgets
 from rcb_env.errors import ModelError, ModelRefusedRequest, StoreError, UsageError
 from rcb_env.play.agent import ModelSettings, NoAnswer, Task, Turn, Usage
-from rcb_env.play.episode import Budgets, Episode
+from rcb_env.play.episode import Episode
 
 Server = Any  # its class lives in conftest.py, which cannot be imported from here
 Play = Callable[..., tuple[Episode, Any]]  # the fixture is there, too

@@ -27,7 +27,8 @@ import rcb_env
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Dataset
 from rcb_env.env.actions import ToolCall
-from rcb_env.env.environment import FEEDBACK_LEVELS, ResearchCodeEnv, report, tell
+from rcb_env.env.environment import ResearchCodeEnv
+from rcb_env.env.feedback import FEEDBACK_LEVELS, report, tell
 from rcb_env.errors import UsageError
 from rcb_env.grading.grader import CaseResult, Grader, Verdict
 
@@ -221,8 +222,8 @@ PUBLIC = """
 TOOLS ActionSpace Agent AgentError Arrival BudgetSpent Budgets Challenge ChallengeVectorEnv
 ChatMessages Dataset DiscreteChoice EnvSnapshot Episode Extracted Grader HistoryWindow Masked
 ModelError ModelRefusedRequest ModelSettings Mutant NoAnswer Paper PaperError RcbError Recorder
-ResearchCodeEnv RewardSpec SandboxError SandboxUnavailable StoreError Task TextSpace TokenBudget
-Tool ToolCall ToolText Turn Usage UsageError Verdict agent_names extract load_dataset make_agent
+ResearchCodeEnv RewardSpec Rules SandboxError SandboxUnavailable Shown StoreError Task TextSpace
+TokenBudget Tool ToolCall ToolText Turn Usage UsageError Verdict agent_names extract load_dataset make_agent
 mutants parse play_episode reward_spec rewards_of tool_schemas without_credentials
 """
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from rcb_env.env.actions import TOOLS
-from rcb_env.play.episode import Budgets, Episode
+from rcb_env.env.settings import Budgets, Shown
+from rcb_env.play.episode import Episode
 
 Server = Any  # its class lives in conftest.py, which cannot be imported from here
 Play = Callable[..., tuple[Episode, Any]]
@@ -327,7 +328,7 @@ def test_without_the_whole_paper_there_is_no_tool_to_read_it(
     play: Play, model_server: Server, paper: str
 ) -> None:
     model_server.plays(model_server.calls(("submit", {})))
-    play("tools", server=model_server, task={"paper_shown": paper}, with_paper=paper != "none")
+    play("tools", server=model_server, task={"shown": Shown(paper=paper)}, paper=paper)
     body = model_server.requests[0]["body"]
     assert "read_paper" not in json.dumps(body)
     assert ("Multiply {x}" in body["messages"][0]["content"]) == (paper == "sections")
@@ -340,7 +341,11 @@ def test_without_the_hint_no_agent_sees_it(play: Play, model_server: Server, age
         model_server.calls(("submit", {}), text=f"```python\n{RIGHT}```"),
     )
     episode, _ = play(
-        agent, server=model_server, task={"with_hint": False}, with_hint=False, max_steps=4
+        agent,
+        server=model_server,
+        task={"shown": Shown(with_hint=False)},
+        with_hint=False,
+        max_steps=4,
     )
     assert episode.status in ("passed", "failed", "no_change")
     for request in model_server.requests:

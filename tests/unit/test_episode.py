@@ -13,9 +13,10 @@ import pytest
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Challenge
 from rcb_env.env.actions import ToolCall
+from rcb_env.env.settings import Budgets, Shown
 from rcb_env.errors import AgentError, UsageError, without_credentials
 from rcb_env.play.agent import ModelSettings, NoAnswer, Task, Turn, Usage
-from rcb_env.play.episode import Budgets, Episode
+from rcb_env.play.episode import Episode
 from rcb_env.play.registry import agent_label, agent_names, agent_settings, make_agent
 
 EPISODE = Episode(
@@ -293,4 +294,4 @@ def test_a_task_shows_what_a_prompt_needs(challenge: Challenge) -> None:
     assert '# TODO: Implement block "one"' in task.masked_file
     assert task.masked_file.encode().startswith("# \N{REPLACEMENT CHARACTER}\n".encode())
     assert task.paper_text == "The text.\n"
-    assert replace(task, paper_shown="none").paper_text == ""
+    assert replace(task, shown=Shown(paper="none")).paper_text == ""

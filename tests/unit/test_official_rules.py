@@ -10,6 +10,7 @@ import pytest
 from rcb_agents.official_prompt import missing_code
 
 from rcb_env.dataset.loading import load_dataset
+from rcb_env.env.settings import Rules, Shown
 from rcb_env.errors import UsageError
 from rcb_env.play.agent import Task
 from rcb_env.play.extraction import extract_by, extract_official
@@ -55,10 +56,12 @@ def test_both_choices_are_off_by_default_and_recorded_when_made() -> None:
     challenges = [challenge for challenge, _ in planned(config)[1]]
     usual = config.identity(challenges)
     assert not {"extractor", "protocol"} & usual.keys()
-    chosen = replace(config, extractor="official", protocol="official").identity(challenges)
+    chosen = replace(
+        config, shown=Shown(protocol="official"), rules=Rules(extractor="official")
+    ).identity(challenges)
     assert chosen == {**usual, "extractor": "official", "protocol": "official"}
     with pytest.raises(UsageError, match="unknown extractor 'offical'"):
-        RunConfig("noop", extractor="offical")  # type: ignore[arg-type]
+        Rules(extractor="offical")  # type: ignore[arg-type]
 
 
 def test_completions_are_graded_by_the_official_rule_when_asked(tmp_path: Path) -> None:
@@ -67,7 +70,9 @@ def test_completions_are_graded_by_the_official_rule_when_asked(tmp_path: Path) 
     lines = [{"challenge": CHALLENGE, "sample": n, "completion": r} for n, r in enumerate(replies)]
     path = tmp_path / "replies.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    store = grade_completions(path, tmp_path / "run", extractor="official", sandbox="bubblewrap")
+    store = grade_completions(
+        path, tmp_path / "run", rules=Rules(extractor="official"), sandbox="bubblewrap"
+    )
     states = {line["episode"]["sample"]: line["episode"]["status"] for line in store.latest()}
     assert states[0] == "passed"
     assert states[1] not in ("passed", "invalid")
@@ -78,7 +83,7 @@ def test_completions_are_graded_by_the_official_rule_when_asked(tmp_path: Path) 
 
 
 def _task(**more: object) -> Task:
-    return Task(load_dataset().challenge(CHALLENGE), protocol="official", **more)  # type: ignore[arg-type]
+    return Task(load_dataset().challenge(CHALLENGE), shown=Shown(protocol="official"), **more)  # type: ignore[arg-type]
 
 
 def test_the_parts_stand_in_the_public_order() -> None:
@@ -115,7 +120,7 @@ def test_other_files_with_challenges_are_not_shown() -> None:
     many = [c for c in load_dataset().challenges if len(c.paper.annotated) > 1]
     if many:
         challenge, paper = many[0], many[0].paper
-    shown = Task(challenge, protocol="official").context_files
+    shown = Task(challenge, shown=Shown(protocol="official")).context_files
     assert list(shown) == list(paper.context)
     assert set(Task(challenge).context_files) == {*paper.context, *paper.annotated} - {
         challenge.file

@@ -8,17 +8,12 @@ from typing import Any
 
 import pytest
 from rcb_agents import prompts, tokens
-from rcb_agents.fitting import (
-    first_prompt,
-    join_sections,
-    left_out,
-    older_half,
-    rank,
-    split_sections,
-)
+from rcb_agents.fitting import first_prompt, left_out, older_half
 from rcb_agents.replies import Reply
 
 from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.sections import join_sections, rank, split_sections
+from rcb_env.env.settings import Shown
 from rcb_env.env.workspace import Workspace, WorkspaceError
 from rcb_env.play.agent import ModelSettings, NoAnswer, Task
 
@@ -116,21 +111,24 @@ def test_what_never_fits_is_no_answer(task: Task) -> None:
 
 def test_sections_only_show_less_of_the_paper(task: Task) -> None:
     whole = first_prompt(task, Sized(None), prompts.missing_code)
-    some = first_prompt(replace(task, paper_shown="sections"), Sized(None), prompts.missing_code)
-    none = first_prompt(replace(task, paper_shown="none"), Sized(None), prompts.missing_code)
+    some = first_prompt(
+        replace(task, shown=Shown(paper="sections")), Sized(None), prompts.missing_code
+    )
+    none = first_prompt(replace(task, shown=Shown(paper="none")), Sized(None), prompts.missing_code)
     assert len(none) < len(some) < len(whole)
     assert "[...]" in some
     assert "<paper>" not in none
 
 
 def test_the_switches_take_away_hint_and_context(task: Task) -> None:
-    bare = replace(task, with_hint=False, with_context=False, paper_shown="none")
+    shown = Shown(with_hint=False, with_context=False, paper="none")
+    bare = replace(task, shown=shown)
     prompt = first_prompt(bare, Sized(None), prompts.missing_code)
     assert f'"{task.challenge.hint}"' not in prompt
     assert "# TODO: Implement block\n" in prompt
     assert prompt.count("## ") == 1  # the masked file
     assert bare.extract("```python\n# TODO: Implement block\nx = 1\n```").code is not None
-    workspace = Workspace(task.challenge, with_hint=False, with_context=False)
+    workspace = Workspace(task.challenge, shown)
     assert workspace.list_files().count("\n") == 0
     assert f'"{task.challenge.hint}"' not in workspace.read_file(task.file)
     with pytest.raises(WorkspaceError, match="no such file"):

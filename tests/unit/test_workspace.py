@@ -19,6 +19,7 @@ from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.env import edits, patches
 from rcb_env.env.actions import TOOLS
 from rcb_env.env.edits import EditError
+from rcb_env.env.settings import Shown
 from rcb_env.env.workspace import Workspace, WorkspaceError
 
 PLAIN = b"""import torch
@@ -111,7 +112,7 @@ def test_a_range_beyond_the_end_is_cut_and_a_start_beyond_it_is_an_error() -> No
 
 def test_the_paper_is_read_by_lines_unless_the_task_is_without_it() -> None:
     assert workspace().read_paper(2, 2) == "the paper, line 2 of 3\n2\tSecond line."
-    assert "not part" in refusal(Workspace(challenge(PLAIN), with_paper=False).read_paper)
+    assert "not part" in refusal(Workspace(challenge(PLAIN), Shown(paper="none")).read_paper)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,281 @@
+"""What an agent is shown, and the rules it plays by: a setting of an episode has its one home here.
+
+A setting is a field of `Shown`, `Rules` or `Budgets`: a type, a default, a docstring. From the field are made the option
+of `rcb run`, `rcb serve` and `rcb grade` (its help is the docstring), the keyword of `gymnasium.make`, and the key in
+run.json. The nouns are carried whole from there to the workspace.
+Guarantees: a noun holds only values that can be. A setting that is not among the first ones is recorded only where it is
+not the default, so a run of before it existed can still be resumed.
+Not covered: what makes an option of a field (`rcb_env.cli.options`); what else a run is told (`rcb_env.runs.plan`).
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import inspect
+import itertools
+import json
+import textwrap
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from rcb_env.errors import UsageError, unknown
+
+PaperShown = Literal["full", "sections", "none"]
+PromptProtocol = Literal["own", "official"]
+Extractor = Literal["robust", "official"]
+Feedback = Literal["outcome", "counts", "names", "messages", "full"]
+
+_FIRST = frozenset(
+    ("paper", "with_hint", "with_context", "feedback", "max_steps", "max_test_runs", "budgets")
+)
+"""Keys that every run.json has."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What the type of a field does not say, as ``Annotated[int, Mark(least=1)]``."""
+
+    least: int | None = None
+    """The smallest value."""
+    more_than: float | None = None
+    """What the value must be more than."""
+    option: str = ""
+    """Name of the option; "": made from the name of the field."""
+    of_model: bool = False
+    """Whether it means something only where we ask the model, and not where an agent plays from outside."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A field of a noun, as options, keywords and records are made from it."""
+
+    name: str
+    default: Any
+    about: str
+    """Its docstring, on one line."""
+    kind: type[Any]
+    """bool, int, float, str, or another noun with settings of its own."""
+    choices: tuple[str, ...]
+    """Where only certain texts may be written; else empty."""
+    optional: bool
+    """Whether it may be None, which means no limit."""
+    mark: Mark
+
+    @property
+    def is_noun(self) -> bool:
+        """Whether it holds further settings."""
+        return issubclass(self.kind, Settings)
+
+    @property
+    def is_keyword(self) -> bool:
+        """Whether the environment itself heeds it, and takes it by name."""
+        return not self.is_noun and not self.mark.of_model
+
+    def check(self, value: Any) -> None:
+        """Refuse what cannot be.
+
+        Raises:
+            UsageError: with the setting's name and what it may be.
+        """
+        if self.is_noun or (value is None and self.optional):
+            return
+        if self.choices and value not in self.choices:
+            raise unknown(self.name.replace("_", " "), str(value), self.choices)
+        if self.kind is bool and not isinstance(value, bool):
+            raise UsageError(f"{self.name} is {value!r}; it must be True or False")
+        least, more_than = self.mark.least, self.mark.more_than
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if least is not None and not (whole and value >= least):
+            raise UsageError(f"{self.name} is {value!r}; it must be an integer of at least {least}")
+        if more_than is not None and not value > more_than:
+            raise UsageError(
+                f"the budget {self.name} is {value}; it must be more than {more_than:g}"
+            )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all nouns of settings can do."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that cannot be.
+
+        Raises:
+            UsageError: with the setting's name and what it may be.
+        """
+        for each in settings_of(type(self)):
+            each.check(getattr(self, each.name))
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Those of its fields that are among these values, the rest by default.
+
+        Args:
+            values: by the names of fields, as options or run.json have them. What belongs to a noun inside lies under
+                its name, as in run.json, or beside the others, as options do.
+
+        Raises:
+            UsageError: a value cannot be.
+        """
+        own: dict[str, Any] = {}
+        for each in settings_of(cls):
+            if each.is_noun:
+                own[each.name] = each.kind.of(values.get(each.name, values))
+            elif each.name in values:
+                own[each.name] = values[each.name]
+        return cls(**own)
+
+    def chosen(self) -> dict[str, Any]:
+        """Its values that are not the defaults, by name."""
+        own = ((each, getattr(self, each.name)) for each in settings_of(type(self)))
+        return {each.name: value for each, value in own if value != each.default}
+
+    def record(self) -> dict[str, Any]:
+        """Its keys in run.json."""
+        kept: dict[str, Any] = {}
+        for each in settings_of(type(self)):
+            value = getattr(self, each.name)
+            if each.name in _FIRST or value != each.default:
+                kept[each.name] = dataclasses.asdict(value) if each.is_noun else value
+        return kept
+
+
+@dataclass(frozen=True)
+class Shown(Settings):
+    """What an agent is shown."""
+
+    paper: PaperShown = "full"
+    """How much of the paper the agent is shown; sections: what speaks of the missing part."""
+    with_hint: bool = True
+    """Whether it is shown what is missing."""
+    with_context: bool = True
+    """Whether it is shown the paper's other files."""
+    protocol: Annotated[PromptProtocol, Mark(of_model=True)] = "own"
+    """Whose prompt asks for a missing piece of code: official follows the public benchmark's."""
+
+    @property
+    def with_paper(self) -> bool:
+        """Whether the paper can be read at all."""
+        return self.paper != "none"
+
+
+@dataclass(frozen=True)
+class Budgets(Settings):
+    """Limits of one episode beside its steps and test runs; None: no limit.
+
+    An episode ends when it has used more than a limit; the reply that went over is not used.
+    """
+
+    tokens: Annotated[int | None, Mark(more_than=0, option="--budget-tokens", of_model=True)] = None
+    """Most tokens an episode may use: prompts and completions of all model calls."""
+    cost_usd: Annotated[float | None, Mark(more_than=0, option="--budget-usd", of_model=True)] = (
+        None
+    )
+    """Most an episode may cost."""
+    wall_s: Annotated[float | None, Mark(more_than=0, option="--budget-seconds")] = None
+    """Longest an episode may take, in seconds."""
+
+
+@dataclass(frozen=True)
+class Rules(Settings):
+    """The rules an agent plays by."""
+
+    feedback: Feedback = "messages"
+    """What run_tests tells an agent."""
+    extractor: Annotated[Extractor, Mark(of_model=True)] = "robust"
+    """How code is found in replies: official is the public benchmark's rule."""
+    max_steps: Annotated[int, Mark(least=1)] = 50
+    """Most steps of one episode."""
+    max_test_runs: Annotated[int, Mark(least=0)] = 10
+    """Most test runs of one episode."""
+    budgets: Budgets = field(default_factory=Budgets)
+    """What else an episode may use. Held by whoever plays it, not by the environment."""
+
+
+_Shown = TypeVar("_Shown", bound=Shown)
+_Rules = TypeVar("_Rules", bound=Rules)
+
+
+def with_keywords(
+    shown: _Shown, rules: _Rules, keywords: Mapping[str, Any]
+) -> tuple[_Shown, _Rules]:
+    """Both nouns, changed by the environment's keywords: the names of their fields, and ``with_paper``.
+
+    Raises:
+        UsageError: a keyword is unknown, or its value cannot be.
+    """
+    given = dict(keywords)
+    if "with_paper" in given:
+        if "paper" in given:
+            raise UsageError("paper and with_paper say the same: leave out with_paper")
+        given["paper"] = "full" if given.pop("with_paper") else "none"
+    names = [
+        [one.name for one in settings_of(type(noun)) if one.is_keyword] for noun in (shown, rules)
+    ]
+    for name in given:
+        if not any(name in own for own in names):
+            raise unknown("setting", name, [*itertools.chain(*names)])
+    of_shown, of_rules = ({name: given[name] for name in own if name in given} for own in names)
+    return replace(shown, **of_shown), replace(rules, **of_rules)
+
+
+@functools.lru_cache(maxsize=64)
+def fingerprint(noun: Settings) -> str:
+    """Of all that an environment heeds of a noun: two that differ in it are shown or told something else."""
+    heeded = [each.name for each in settings_of(type(noun)) if each.is_keyword]
+    return json.dumps({name: getattr(noun, name) for name in heeded}, sort_keys=True)
+
+
+def settings_of(kind: type[Settings]) -> tuple[Setting, ...]:
+    """The settings of a noun, in the order of its fields."""
+    key: Any = kind  # which mypy does not take for hashable
+    return _read(key)
+
+
+@functools.cache
+def _read(kind: type[Settings]) -> tuple[Setting, ...]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    about = _docstrings(kind)
+    return tuple(_setting(each, hints[each.name], about) for each in dataclasses.fields(kind))
+
+
+def _setting(each: dataclasses.Field[Any], hint: Any, about: Mapping[str, str]) -> Setting:
+    mark = Mark()
+    if typing.get_origin(hint) is Annotated:
+        hint, *marks = typing.get_args(hint)
+        mark = next((one for one in marks if isinstance(one, Mark)), mark)
+    optional = isinstance(hint, types.UnionType)
+    if optional:
+        hint = next(one for one in typing.get_args(hint) if one is not types.NoneType)
+    choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
+    factory = each.default_factory
+    return Setting(
+        each.name,
+        default=each.default if factory is dataclasses.MISSING else factory(),
+        about=about.get(each.name, ""),
+        kind=str if choices else hint,
+        choices=choices,
+        optional=optional,
+        mark=mark,
+    )
+
+
+def _docstrings(kind: type[Any]) -> dict[str, str]:
+    """What stands under each field, its bases' included."""
+    told: dict[str, str] = {}
+    for each in reversed(kind.__mro__[:-1]):
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(each))).body
+        assert isinstance(definition, ast.ClassDef)
+        for line, below in itertools.pairwise(definition.body):
+            match line, below:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    told[name] = " ".join(text.split())
+    return told

@@ -1,0 +1,53 @@
+"""What the environment says in its own words: the assignment, and what `render` shows. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from rcb_env.dataset.papers import Challenge
+from rcb_env.env.actions import TOOLS, ToolCall
+from rcb_env.env.feedback import TELLS
+from rcb_env.env.settings import Rules, Shown
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def assignment(challenge: Challenge, region_lines: str, shown: Shown, rules: Rules) -> str:
+    """The first observation of an episode.
+
+    Args:
+        challenge: what is to be solved.
+        region_lines: where the region is, in words.
+        shown: what may be told of it.
+        rules: of the episode.
+    """
+    reading = " read_paper shows it." if shown.with_paper else ""
+    hint = f' "{challenge.hint}"' if shown.with_hint else ""
+    return (
+        f"Write the missing code{hint} of {challenge.file}. It belongs to the paper"
+        f' "{challenge.paper.title}".{reading}\n'
+        f"The region to write is {region_lines}; now it holds a placeholder."
+        f" About {challenge.lines} line(s) of code are missing, at an indent of"
+        f" {len(challenge.region.indent)}. Only the region may change: other edits are"
+        " refused.\n"
+        "Act with one tool call per step, for instance"
+        ' {"tool": "read_file", "arguments": {"path": "'
+        f'{challenge.file}"}}}}. The tools: {", ".join(tool.name for tool in TOOLS)}.\n'
+        f"You have {rules.max_steps} steps and {rules.max_test_runs} test runs; a wrong call"
+        f" uses up a step. run_tests tells {TELLS[rules.feedback]}. submit ends the episode:"
+        " the region is then tested with other inputs."
+    )
+
+
+def frame(heading: str, action: str, text: str) -> str:
+    """A step as a terminal may show it: what an agent wrote must not reach it as control sequences."""
+    shown = "\n".join(filter(None, (heading, action, text)))
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", f"{shown}\n")
+
+
+def on_one_line(call: ToolCall | str, action: object) -> str:
+    """An action; ``call`` is how it was understood."""
+    if isinstance(call, str):
+        return f"> {type(action).__name__}"
+    arguments = ", ".join(f"{key}={value!r}" for key, value in call.arguments.items())
+    return f"> {call.tool}({arguments[:200]}{'...' if len(arguments) > 200 else ''})"
