@@ -25,9 +25,10 @@ if TYPE_CHECKING:
         parse,
         tool_schemas,
     )
-    from rcb_env.env.environment import EnvSnapshot, ResearchCodeEnv
+    from rcb_env.env.environment import ResearchCodeEnv
     from rcb_env.env.rewards import RewardSpec, reward_spec, rewards_of
     from rcb_env.env.settings import Budgets, Rules, Shown
+    from rcb_env.env.state import EnvSnapshot
     from rcb_env.env.vector import Arrival, ChallengeVectorEnv
     from rcb_env.errors import (
         AgentError,
@@ -52,8 +53,9 @@ if TYPE_CHECKING:
         Turn,
         Usage,
     )
-    from rcb_env.play.episode import Episode, Recorder, play_episode
+    from rcb_env.play.episode import Recorder, play_episode
     from rcb_env.play.extraction import Extracted, extract
+    from rcb_env.play.record import Episode
     from rcb_env.play.registry import agent_names, make_agent
     from rcb_env.wrappers import (
         ChatMessages,
@@ -73,7 +75,8 @@ _HOME = {
         "parse",
         "tool_schemas",
     ),
-    "rcb_env.env.environment": ("EnvSnapshot", "ResearchCodeEnv"),
+    "rcb_env.env.environment": ("ResearchCodeEnv",),
+    "rcb_env.env.state": ("EnvSnapshot",),
     "rcb_env.play.agent": (
         "Agent",
         "BudgetSpent",
@@ -85,7 +88,8 @@ _HOME = {
     ),
     "rcb_env.play.registry": ("agent_names", "make_agent"),
     "rcb_env.env.settings": ("Budgets", "Rules", "Shown"),
-    "rcb_env.play.episode": ("Episode", "Recorder", "play_episode"),
+    "rcb_env.play.episode": ("Recorder", "play_episode"),
+    "rcb_env.play.record": ("Episode",),
     "rcb_env.errors": (
         "AgentError",
         "ModelError",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,8 @@ from rcb_env.errors import counted
 if TYPE_CHECKING:
     from rcb_env.certify import Certificate, CertificateFile, Depth
     from rcb_env.certify.suites import Kind, SuiteReport
-    from rcb_env.dataset.papers import Paper
+    from rcb_env.dataset.papers import Dataset, Paper
+    from rcb_env.grading.grader import Grader
 
 
 @click.command()
@@ -62,66 +64,111 @@ def check(
     a grading failed, or no paper works; with --strict, also for any finding and any paper that does not work.
     """
     from rcb_env import sandbox as sandboxes
-    from rcb_env.certify import Certificate, CertificateFile, Problem, certify
-    from rcb_env.certify.suites import survey
-    from rcb_env.cli.progress import Progress
-    from rcb_env.dataset.loading import load_dataset
-    from rcb_env.errors import PaperError, unknown
+    from rcb_env.certify import CertificateFile
     from rcb_env.grading.grader import Grader
 
-    try:
-        loaded = load_dataset(dataset)
-    except PaperError as error:
-        _print(Certificate(dataset, "quick", (Problem.of(error),)), "", as_json)
-        raise click.exceptions.Exit(1) from None
-    by_id = {paper.id: paper for paper in loaded.papers}
-    for name in papers:
-        if name not in by_id:
-            raise unknown("paper", name, by_id, where="rcb list papers")
-    chosen = [by_id[name] for name in dict.fromkeys(papers)] or list(loaded.papers)
-    cache = None
-    if not no_cache:
-        from platformdirs import user_cache_dir
-
-        cache = Path(user_cache_dir("rcb-env")) / "verdicts"
+    loaded = _loaded(dataset, as_json)
+    chosen = _chosen(loaded, papers)
     record = CertificateFile(certificate) if certificate else None
-    all_fine = True
+    cache = None if no_cache else _cache()
+    certified: list[Certificate] = []
     surveyed: list[SuiteReport] = []
     where, _ = sandboxes.choose(sandbox, {paper.image for paper in chosen})
     with Grader(where, workers=workers, judge_all=True) as grader:
+        job = _Job(grader, workers, cache, record, full, as_json)
         for paper in chosen:
             if paper.layout == "paper2code":
-                with Progress(paper.id) as progress:
-                    report = survey(
-                        paper, grader, progress=progress.update, cache=cache, workers=workers
-                    )
-                _print_survey(report, as_json)
-                surveyed.append(report)
-                continue
-            known = record is not None and not full and record.standing(paper) == "current"
-            depth: Depth = "full" if full else "light" if known else "quick"
-            with Progress(paper.id) as progress:
-                found = certify(
-                    paper,
-                    grader,
-                    depth=depth,
-                    progress=progress.update,
-                    cache=cache,
-                    workers=workers,
-                )
-            _print(found, _standing(record, paper) if record and not full else "", as_json)
-            if record and full:
-                record.put(paper, found, by_id)
-            all_fine = all_fine and found.ok
-    if surveyed:
-        if not as_json:
-            _print_sums(surveyed)
-        missing = [report for report in surveyed if report.unavailable]
-        all_fine = all_fine and all(report.ok for report in surveyed) and missing != surveyed
-        if strict:
-            all_fine = all_fine and not missing and not any(one.findings for one in surveyed)
-    if not all_fine:
+                surveyed.append(job.survey(paper))
+            else:
+                certified.append(job.certify(paper, [one.id for one in loaded.papers]))
+    if surveyed and not as_json:
+        _print_sums(surveyed)
+    if not (all(one.ok for one in certified) and _is_fine(surveyed, strict=strict)):
         raise click.exceptions.Exit(1)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Checks papers one by one, and says of each at once what was found."""
+
+    grader: Grader
+    workers: int
+    cache: Path | None
+    record: CertificateFile | None
+    full: bool
+    as_json: bool
+
+    def survey(self, paper: Paper) -> SuiteReport:
+        """What can be found out about a folder of a public data set."""
+        from rcb_env.certify.suites import survey
+        from rcb_env.cli.progress import Progress
+
+        with Progress(paper.id) as shown:
+            report = survey(
+                paper, self.grader, progress=shown.update, cache=self.cache, workers=self.workers
+            )
+        _print_survey(report, self.as_json)
+        return report
+
+    def certify(self, paper: Paper, order: Sequence[str]) -> Certificate:
+        """Whether a paper is good enough; a full check goes on record, in this order of papers."""
+        from rcb_env.certify import certify
+        from rcb_env.cli.progress import Progress
+
+        known = self.record if not self.full else None  # what may say that a light check is enough
+        current = known is not None and known.standing(paper) == "current"
+        depth: Depth = "full" if self.full else "light" if current else "quick"
+        with Progress(paper.id) as shown:
+            found = certify(
+                paper,
+                self.grader,
+                depth=depth,
+                progress=shown.update,
+                cache=self.cache,
+                workers=self.workers,
+            )
+        _print(found, _standing(known, paper) if known else "", self.as_json)
+        if self.record and self.full:
+            self.record.put(paper, found, order)
+        return found
+
+
+def _loaded(dataset: str, as_json: bool) -> Dataset:
+    """The data set; one that cannot be read is a finding like any other."""
+    from rcb_env.certify import Certificate, Problem
+    from rcb_env.dataset.loading import load_dataset
+    from rcb_env.errors import PaperError
+
+    try:
+        return load_dataset(dataset)
+    except PaperError as error:
+        _print(Certificate(dataset, "quick", (Problem.of(error),)), "", as_json)
+        raise click.exceptions.Exit(1) from None
+
+
+def _chosen(dataset: Dataset, names: Sequence[str]) -> list[Paper]:
+    """The papers of these ids, in their order; without ids, all of them."""
+    from rcb_env.errors import unknown
+
+    by_id = {paper.id: paper for paper in dataset.papers}
+    for name in names:
+        if name not in by_id:
+            raise unknown("paper", name, by_id, where="rcb list papers")
+    return [by_id[name] for name in dict.fromkeys(names)] or list(dataset.papers)
+
+
+def _cache() -> Path:
+    from platformdirs import user_cache_dir
+
+    return Path(user_cache_dir("rcb-env")) / "verdicts"
+
+
+def _is_fine(reports: Sequence[SuiteReport], *, strict: bool) -> bool:
+    """Whether a public data set works here; strictly, whether there is nothing to say about it either."""
+    missing = [report for report in reports if report.unavailable]
+    if strict and (missing or any(report.findings for report in reports)):
+        return False
+    return all(report.ok for report in reports) and not (reports and len(missing) == len(reports))
 
 
 def _standing(record: CertificateFile, paper: Paper) -> str:

@@ -1,6 +1,9 @@
 """The Gymnasium environment: a tool call in, an observation and a reward out.
 
 environment.py  `ResearchCodeEnv`: reset, step, budgets, snapshots and forks
+settings.py     what an agent is shown and the rules it plays by: every setting of an episode
+state.py        where an episode stands, and what an action did
+words.py        the assignment, and what `render` shows
 actions.py      the tools, their schemas, the spaces
 workspace.py    an episode's files, in memory; only the region may change
 edits.py        replacing text and lines

@@ -28,7 +28,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, SupportsInt, cast
 
@@ -44,51 +44,13 @@ from rcb_env.env import rewards, words
 from rcb_env.env.actions import ActionSpace, OutOfBudget, TextSpace, ToolCall, parse
 from rcb_env.env.feedback import report, tell
 from rcb_env.env.settings import Rules, Shown, fingerprint, with_keywords
-from rcb_env.env.workspace import Snapshot, Workspace, WorkspaceError, code_hash
+from rcb_env.env.state import Done, EnvSnapshot
+from rcb_env.env.workspace import Workspace, WorkspaceError, code_hash
 from rcb_env.errors import UsageError, unknown
 from rcb_env.grading.grader import Grader, Verdict
 from rcb_env.grading.shared import shared_grader
 
 MIN_TEXT_CHARS = 200
-
-
-@dataclass(frozen=True)
-class EnvSnapshot:
-    """A state of an episode, for `ResearchCodeEnv.restore`. Never changes; may be pickled."""
-
-    challenge: str
-    content_hash: str
-    """Of the challenge: a snapshot of other files is refused."""
-    workspace: Snapshot
-    steps: int = 0
-    test_runs: int = 0
-    potential: float = 0.0
-    """For shaped rewards."""
-    tokens: int = 0
-    """Reported by `charge` and not yet paid for."""
-    verdict: Verdict | None = None
-    """Set when the episode is over."""
-    action: str = ""
-    """The last action on one line, for `render`."""
-    text: str = ""
-    error: bool = False
-    tests: Mapping[str, Any] | None = None
-    """What the last step told, as `reset` and `step` returned it."""
-
-
-@dataclass(frozen=True)
-class _Done:
-    """What one action did."""
-
-    text: str
-    error: bool = False
-    tests: Mapping[str, Any] = field(default_factory=dict)
-    """What run_tests told, as data."""
-    tested: Verdict | None = None
-    """Of run_tests."""
-    verdict: Verdict | None = None
-    """The final one: the episode is over."""
-    submitted: bool = False
 
 
 class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
@@ -242,15 +204,13 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
             text = f"[No steps are left. Graded as it stands: {verdict.status}.]\n{done.text}"
             done = replace(done, text=text, verdict=verdict)
         if done.verdict is not None and done.verdict.status == "infra_error":
-            why = done.verdict.message
-            text = f"[The sandbox failed: {why}. The episode ends without a score.]"
-            done = replace(done, text=text, submitted=False)
+            done = done.without_score(done.verdict)
         reward = self._advance(state, done, words.on_one_line(call, action))
         self._show()
         over = done.verdict is not None
         info = self._info()
         if self._timings:
-            info["timings"] = _seconds(done.tested, done.verdict, time.perf_counter() - began)
+            info["timings"] = done.seconds(time.perf_counter() - began)
         submitted = over and done.submitted
         return self._observation(), reward, submitted, over and not submitted, info
 
@@ -298,7 +258,8 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         state = self._state
         left = [self._rules.max_steps - state.steps, self._rules.max_test_runs - state.test_runs]
         paid = [state.potential, state.tokens, state.verdict.status if state.verdict else None]
-        return _sha256(f"{self._settings}\n{left}\n{paid}\n{self._workspace.state_hash}")
+        whole = f"{self._settings}\n{left}\n{paid}\n{self._workspace.state_hash}"
+        return hashlib.sha256(whole.encode()).hexdigest()
 
     def charge(self, tokens: int) -> None:
         """Report tokens that were spent on the next action; the reward may have them cost.
@@ -396,53 +357,46 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
             raise ResetNeeded("the episode is over; call reset() to start another one")
         return self._state, self._workspace
 
-    def _do(self, call: ToolCall | str, action: object) -> _Done:
+    def _do(self, call: ToolCall | str, action: object) -> Done:
         """One action; ``call`` is how it was understood, or what is wrong with it."""
         state, workspace = self._running()
         if isinstance(action, OutOfBudget):
             verdict = self._grade(final=True)
             spent = f"The budget of {action.budget} is spent."
-            return _Done(f"[{spent} Graded as it stands: {verdict.status}.]", verdict=verdict)
+            return Done(f"[{spent} Graded as it stands: {verdict.status}.]", verdict=verdict)
         if isinstance(call, str):
-            return _Done(call, error=True)
+            return Done(call, error=True)
         if call.tool == "submit":
             verdict = self._grade(final=True)
-            return _Done(f"Submitted: {verdict.status}.", verdict=verdict, submitted=True)
+            return Done(f"Submitted: {verdict.status}.", verdict=verdict, submitted=True)
         if call.tool != "run_tests":
-            return _Done(*_use(workspace, call))
+            return Done(*_use(workspace, call))
         if state.test_runs >= self._rules.max_test_runs:
             none_left = "run_tests: no test runs are left; edit further, or submit"
-            return _Done(none_left, error=True)
+            return Done(none_left, error=True)
         tested = self._grade(final=False)
         if tested.status == "infra_error":
-            return _Done("", tested=tested, verdict=tested)
+            return Done("", tested=tested, verdict=tested)
         tests = report(tested, self._rules.feedback)
-        return _Done(tell(tests), tested=tested, tests=tests)
+        return Done(tell(tests), tested=tested, tests=tests)
 
-    def _advance(self, state: EnvSnapshot, done: _Done, action: str) -> float:
+    def _advance(self, state: EnvSnapshot, done: Done, action: str) -> float:
         """Go on to the state after an action; returns what it earns."""
-        ran_tests = done.tested is not None
+        _, workspace = self._running()
         facts = rewards.Facts(
             lines=self.challenge.lines,
             tests=done.tests,
-            ran_tests=ran_tests,
+            ran_tests=done.tested is not None,
             tokens=state.tokens,
             verdict=done.verdict,
         )
         reward, potential = rewards.pay(self._reward, state.potential, facts)
-        _, workspace = self._running()
-        self._state = replace(
-            state,
+        self._state = state.after(
+            done,
             workspace=workspace.snapshot(),
-            steps=state.steps + 1,
-            test_runs=state.test_runs + ran_tests,
             potential=potential,
-            tokens=0,
-            verdict=done.verdict,
             action=action,
             text=self._text.clip(done.text),
-            error=done.error,
-            tests=done.tests,
         )
         return reward
 
@@ -467,29 +421,12 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         return grader.grade(self.challenge, self.code, final=final)
 
     def _observation(self) -> dict[str, Any]:
-        state = self._state
-        assert state is not None  # set by reset, step and restore
-        return {
-            "text": state.text,
-            "steps_left": self._rules.max_steps - state.steps,
-            "test_runs_left": self._rules.max_test_runs - state.test_runs,
-        }
+        assert self._state is not None  # set by reset, step and restore
+        return self._state.observation(self._rules)
 
     def _info(self) -> dict[str, Any]:
-        # Vector environments merge infos key by key: a dict here and None there breaks them, and
-        # so does a number here and None there. What is absent is left out, or an empty dict.
-        state = self._state
-        assert state is not None
-        told = state.verdict.to_dict() if state.verdict else {}
-        told.pop("timings", None)
-        return {
-            "challenge": state.challenge,
-            "error": state.error,
-            "tests": copy.deepcopy(dict(state.tests)) if state.tests else {},
-            "verdict": {key: value for key, value in told.items() if value is not None},
-            "code_hash": code_hash(self.code),
-            "state_hash": self.state_hash,
-        }
+        assert self._state is not None
+        return self._state.info(code_hash=code_hash(self.code), state_hash=self.state_hash)
 
     def _frame(self) -> str:
         state = self._state
@@ -540,16 +477,6 @@ def _own(space: spaces.Space[Any]) -> Any:
     return copy.deepcopy(space) if any(each._np_random is not None for each in seeded) else None
 
 
-def _seconds(tests: Verdict | None, final: Verdict | None, step_s: float) -> dict[str, Any]:
-    """What a step took: as a whole, and of it run_tests and the final grading."""
-    told: dict[str, Any] = {"step_s": step_s}
-    if tests is not None:
-        told["tests"] = dict(tests.timings)
-    if final is not None and final is not tests:
-        told["final"] = dict(final.timings)
-    return told
-
-
 def _plain(value: Any) -> Any:
     """A setting as JSON gives it back: paths are texts, tuples and sets lists."""
     if isinstance(value, Path):
@@ -561,7 +488,3 @@ def _at_least(name: str, value: SupportsInt, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UsageError(f"{name} is {value!r}; it must be an integer of at least {least}")
     return value
-
-
-def _sha256(code: str) -> str:
-    return hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()

@@ -150,11 +150,11 @@ class Shown(Settings):
     """What an agent is shown."""
 
     paper: PaperShown = "full"
-    """How much of the paper the agent is shown; sections: what speaks of the missing part."""
+    """How much of the paper the agent can read; sections: what speaks of the missing part."""
     with_hint: bool = True
-    """Whether it is shown what is missing."""
+    """Whether the agent is told in a few words what is missing."""
     with_context: bool = True
-    """Whether it is shown the paper's other files."""
+    """Whether the agent can read the paper's other files."""
     protocol: Annotated[PromptProtocol, Mark(of_model=True)] = "own"
     """Whose prompt asks for a missing piece of code: official follows the public benchmark's."""
 
@@ -172,11 +172,11 @@ class Budgets(Settings):
     """
 
     tokens: Annotated[int | None, Mark(more_than=0, option="--budget-tokens", of_model=True)] = None
-    """Most tokens an episode may use: prompts and completions of all model calls."""
+    """Most tokens an episode may use, prompts and replies together."""
     cost_usd: Annotated[float | None, Mark(more_than=0, option="--budget-usd", of_model=True)] = (
         None
     )
-    """Most an episode may cost."""
+    """Most an episode may cost, in US dollars."""
     wall_s: Annotated[float | None, Mark(more_than=0, option="--budget-seconds")] = None
     """Longest an episode may take, in seconds."""
 
@@ -190,9 +190,9 @@ class Rules(Settings):
     extractor: Annotated[Extractor, Mark(of_model=True)] = "robust"
     """How code is found in replies: official is the public benchmark's rule."""
     max_steps: Annotated[int, Mark(least=1)] = 50
-    """Most steps of one episode."""
+    """Most steps an episode may have."""
     max_test_runs: Annotated[int, Mark(least=0)] = 10
-    """Most test runs of one episode."""
+    """How many of them may run tests."""
     budgets: Budgets = field(default_factory=Budgets)
     """What else an episode may use. Held by whoever plays it, not by the environment."""
 

@@ -2,7 +2,9 @@
 
 agent.py       what an agent is and what it is given: `Task`, `Turn`, `Usage`
 registry.py    agents by name, or as ``module:Class``
-episode.py     the one loop; what comes of it: `Episode`
+episode.py     the one loop
+record.py      what comes of it: `Episode`, `Step`
+meter.py       what an episode has used, and whether that is too much
 extraction.py  the code in a model's reply
 echoes.py      what of that code merely repeats the lines around the region
 """

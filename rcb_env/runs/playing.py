@@ -12,7 +12,8 @@ from rcb_env.dataset.papers import Challenge, Dataset
 from rcb_env.errors import StoreError
 from rcb_env.grading.grader import Grader
 from rcb_env.play.agent import Task
-from rcb_env.play.episode import Episode, play_episode
+from rcb_env.play.episode import play_episode
+from rcb_env.play.record import Episode
 from rcb_env.play.registry import make_agent
 from rcb_env.runs.plan import Job, RunConfig, jobs, planned
 from rcb_env.runs.spending import RunBudgetSpent, RunMeter

@@ -25,8 +25,8 @@ from rcb_env.dataset.papers import Challenge, Dataset
 from rcb_env.env.settings import Extractor, Rules
 from rcb_env.errors import StoreError, UsageError
 from rcb_env.grading.grader import Grader, Verdict
-from rcb_env.play.episode import EndReason, Episode
 from rcb_env.play.extraction import Extracted, extract_by
+from rcb_env.play.record import EndReason, Episode
 from rcb_env.runs.durable import JsonLines
 from rcb_env.runs.plan import Job, challenges_digest, jobs, now, run_record
 from rcb_env.runs.store import INFRA, RunStore, Trajectory

@@ -26,7 +26,7 @@ from types import FrameType
 
 from rcb_env.errors import RcbError
 from rcb_env.grading.grader import Grader
-from rcb_env.play.episode import Episode
+from rcb_env.play.record import Episode
 from rcb_env.runs.plan import Job, now, versions
 from rcb_env.runs.store import INFRA, RunStore, Trajectory
 

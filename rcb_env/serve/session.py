@@ -24,7 +24,8 @@ from rcb_env.env.actions import ToolCall
 from rcb_env.errors import UsageError
 from rcb_env.grading.grader import Grader
 from rcb_env.play.agent import Task, Turn, Usage
-from rcb_env.play.episode import Episode, play_episode
+from rcb_env.play.episode import play_episode
+from rcb_env.play.record import Episode
 from rcb_env.play.registry import make_agent
 from rcb_env.runs.plan import Job, RunConfig, jobs, now, planned, versions
 from rcb_env.runs.playing import environment_of, task_of

@@ -28,7 +28,8 @@ from rcb_env.env.environment import ResearchCodeEnv
 from rcb_env.env.settings import Budgets
 from rcb_env.grading.grader import Grader
 from rcb_env.play.agent import Agent, ModelSettings, Task
-from rcb_env.play.episode import Episode, play_episode
+from rcb_env.play.episode import play_episode
+from rcb_env.play.record import Episode
 from rcb_env.play.registry import make_agent
 
 Behaviour = Callable[["Exchange"], None]

@@ -17,7 +17,7 @@ from rcb_env.env.actions import ToolCall
 from rcb_env.env.settings import Budgets
 from rcb_env.errors import ModelError, ModelRefusedRequest, StoreError, UsageError
 from rcb_env.play.agent import ModelSettings, NoAnswer, Task, Turn, Usage
-from rcb_env.play.episode import Episode
+from rcb_env.play.record import Episode
 
 Server = Any  # its class lives in conftest.py, which cannot be imported from here
 Play = Callable[..., tuple[Episode, Any]]  # the fixture is there, too

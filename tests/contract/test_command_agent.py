@@ -21,7 +21,8 @@ from rcb_env.env.settings import Budgets
 from rcb_env.errors import AgentError, UsageError
 from rcb_env.grading.grader import Grader
 from rcb_env.play.agent import ModelSettings, Task
-from rcb_env.play.episode import Episode, play_episode
+from rcb_env.play.episode import play_episode
+from rcb_env.play.record import Episode
 from rcb_env.play.registry import agent_label, make_agent
 from rcb_env.report.trajectory import render
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rcb_env.play.episode import Episode
+from rcb_env.play.record import Episode
 
 Server = Any  # its class lives in conftest.py, which cannot be imported from here
 Play = Callable[..., tuple[Episode, Any]]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rcb_env.env.actions import TOOLS
-from rcb_env.env.settings import Budgets, Shown
-from rcb_env.play.episode import Episode
+from rcb_env.env.settings import Budgets, PaperShown, Shown
+from rcb_env.play.record import Episode
 
 Server = Any  # its class lives in conftest.py, which cannot be imported from here
 Play = Callable[..., tuple[Episode, Any]]
@@ -325,7 +325,7 @@ def test_a_planner_reads_first_and_acts_by_its_plan(play: Play, model_server: Se
 
 @pytest.mark.parametrize("paper", ["none", "sections"])
 def test_without_the_whole_paper_there_is_no_tool_to_read_it(
-    play: Play, model_server: Server, paper: str
+    play: Play, model_server: Server, paper: PaperShown
 ) -> None:
     model_server.plays(model_server.calls(("submit", {})))
     play("tools", server=model_server, task={"shown": Shown(paper=paper)}, paper=paper)

@@ -15,7 +15,7 @@ from rcb_env.dataset.papers import Dataset
 from rcb_env.errors import ModelRefusedRequest, StoreError
 from rcb_env.grading.grader import Grader
 from rcb_env.play.agent import Usage
-from rcb_env.play.episode import Episode
+from rcb_env.play.record import Episode
 from rcb_env.runs.plan import Job, episode_seed, jobs, own_lines, run_record
 from rcb_env.runs.store import RunStore, Trajectory
 from rcb_env.runs.workers import Play, Progress, work

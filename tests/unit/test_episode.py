@@ -16,7 +16,7 @@ from rcb_env.env.actions import ToolCall
 from rcb_env.env.settings import Budgets, Shown
 from rcb_env.errors import AgentError, UsageError, without_credentials
 from rcb_env.play.agent import ModelSettings, NoAnswer, Task, Turn, Usage
-from rcb_env.play.episode import Episode
+from rcb_env.play.record import Episode
 from rcb_env.play.registry import agent_label, agent_names, agent_settings, make_agent
 
 EPISODE = Episode(
