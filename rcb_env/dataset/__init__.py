@@ -2,6 +2,7 @@
 
 papers.py     `Paper`, `Challenge`, `Dataset`: what everything else asks
 loading.py    reads a folder of papers/, or of the public benchmark, into them: `load_dataset`
+sections.py   a paper in parts, ranked by what they say about a missing part
 markers.py    tags, masks, and code spliced into a region, byte for byte
 metadata.py   checks YAML
 imports.py    what Python files import

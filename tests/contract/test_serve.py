@@ -129,6 +129,25 @@ def test_a_client_that_leaves_is_graded_on_what_is_there_and_the_run_goes_on(
     assert "has all 2 results" in done.stderr
 
 
+def test_a_client_is_shown_what_the_run_says(tmp_path: Path) -> None:
+    async def look(client: Client) -> None:
+        assert 'missing code "forward"' not in (client.instructions or "")
+        files, _ = await _call(client, "list_files")
+        assert len(files.splitlines()) == 1
+        text, _ = await _call(client, "read_file", path="src/dynamic_tanh.py")
+        assert "# TODO: Implement block\n" in text
+        paper, _ = await _call(client, "read_paper")
+        assert "[...]" in paper
+
+    options = ("--no-hint", "--no-context", "--paper", "sections")
+    _stdio(look, tmp_path, "--samples", "2", *options)
+    _stdio(look, tmp_path)  # as it was
+    config = RunStore.open(tmp_path / "run").record["config"]
+    kept = [config[name] for name in ("with_hint", "with_context", "paper")]
+    assert kept == [False, False, "sections"]
+    assert len(_episodes(tmp_path / "run")) == 2
+
+
 def test_no_box_is_started_for_a_client_that_never_comes(tmp_path: Path) -> None:
     (tmp_path / "bwrap").write_text(
         f'#!/bin/sh\n[ "$1" = --version ] || echo started >>{tmp_path}/boxes\n'
