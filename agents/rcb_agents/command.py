@@ -89,11 +89,11 @@ class Command:
     def _run(self, place: Workplace, task: Task) -> Ended:
         environment = place.environment(task)
         command = ["/bin/sh", "-c", self.line]
-        if task.agent_sandbox != "none":
+        if task.rules.agent_sandbox != "none":
             command = confined(
                 self.line,
                 workplace=place.shared,
-                mounts=task.agent_mounts,
+                mounts=task.rules.agent_mounts,
                 answers=task.answer_folders,
                 environment=environment,
             )
@@ -117,7 +117,7 @@ class Command:
 
 def _about(task: Task, ended: Ended, report: Report, elsewhere: list[str]) -> dict[str, object]:
     about: dict[str, object] = {"exit_code": ended.code, "out_of_time": ended.out_of_time}
-    about["sandbox"] = task.agent_sandbox
+    about["sandbox"] = task.rules.agent_sandbox
     if elsewhere:
         about["elsewhere"] = {"count": len(elsewhere), "paths": elsewhere[:_MAX_PATHS]}
     if report.unreadable:

@@ -75,19 +75,19 @@ def selection(command: _Command) -> _Command:
 
 
 def settings(
-    *nouns: type[Settings], only: Collection[str] = (), of_model: bool = True
+    *nouns: type[Settings], only: Collection[str] = (), ours: bool = True
 ) -> Callable[[_Command], _Command]:
     """Add an option for each field of these nouns, named in a command's values as the field is.
 
     Args:
         nouns: for instance `Shown` and `Rules`.
         only: the names of the fields; empty: all of them.
-        of_model: whether with those that mean something only where we ask the model.
+        ours: whether with those that mean something only for an agent that we run.
     """
     fields = [
         each
         for each in _leaves(nouns)
-        if (not only or each.name in only) and (of_model or not each.mark.of_model)
+        if (not only or each.name in only) and (ours or not each.mark.ours)
     ]
 
     def add(command: _Command) -> _Command:
@@ -112,6 +112,8 @@ def _option(each: Setting) -> Callable[[_Command], _Command]:
     if each.kind is bool:
         both = f"{flag}/--no-{flag.removeprefix('--')}"
         return click.option(both, each.name, default=each.default, help=each.about)
+    if each.kind is tuple:
+        return click.option(flag, each.name, multiple=True, metavar="TEXT", help=each.about)
     return click.option(
         flag,
         each.name,

@@ -36,7 +36,7 @@ _NAME = re.compile(r"^[\w.-]+$")
     help="Episodes for each challenge of the run; this command plays one.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Of everything random.")
-@options.settings(Shown, Rules, of_model=False)
+@options.settings(Shown, Rules, ours=False)
 @options.sandbox
 @click.option(
     "--out",

@@ -28,6 +28,7 @@ from rcb_env.errors import UsageError, unknown
 PaperShown = Literal["full", "sections", "none"]
 PromptProtocol = Literal["own", "official"]
 Extractor = Literal["robust", "official"]
+AgentSandbox = Literal["bubblewrap", "none"]
 Feedback = Literal["outcome", "counts", "names", "messages", "full"]
 
 _FIRST = frozenset(
@@ -46,8 +47,8 @@ class Mark:
     """What the value must be more than."""
     option: str = ""
     """Name of the option; "": made from the name of the field."""
-    of_model: bool = False
-    """Whether it means something only where we ask the model, and not where an agent plays from outside."""
+    ours: bool = False
+    """Whether it means something only for an agent that we run, and not for one that plays from outside."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Setting:
     about: str
     """Its docstring, on one line."""
     kind: type[Any]
-    """bool, int, float, str, or another noun with settings of its own."""
+    """bool, int, float, str, tuple (of texts), or another noun with settings of its own."""
     choices: tuple[str, ...]
     """Where only certain texts may be written; else empty."""
     optional: bool
@@ -74,7 +75,7 @@ class Setting:
     @property
     def is_keyword(self) -> bool:
         """Whether the environment itself heeds it, and takes it by name."""
-        return not self.is_noun and not self.mark.of_model
+        return not self.is_noun and not self.mark.ours
 
     def check(self, value: Any) -> None:
         """Refuse what cannot be.
@@ -127,7 +128,8 @@ class Settings:
             if each.is_noun:
                 own[each.name] = each.kind.of(values.get(each.name, values))
             elif each.name in values:
-                own[each.name] = values[each.name]
+                value = values[each.name]
+                own[each.name] = tuple(value) if each.kind is tuple else value
         return cls(**own)
 
     def chosen(self) -> dict[str, Any]:
@@ -141,7 +143,7 @@ class Settings:
         for each in settings_of(type(self)):
             value = getattr(self, each.name)
             if each.name in _FIRST or value != each.default:
-                kept[each.name] = dataclasses.asdict(value) if each.is_noun else value
+                kept[each.name] = dataclasses.asdict(value) if each.is_noun else _plain(value)
         return kept
 
 
@@ -155,7 +157,7 @@ class Shown(Settings):
     """Whether the agent is told in a few words what is missing."""
     with_context: bool = True
     """Whether the agent can read the paper's other files."""
-    protocol: Annotated[PromptProtocol, Mark(of_model=True)] = "own"
+    protocol: Annotated[PromptProtocol, Mark(ours=True)] = "own"
     """Whose prompt asks for a missing piece of code: official follows the public benchmark's."""
 
     @property
@@ -171,11 +173,9 @@ class Budgets(Settings):
     An episode ends when it has used more than a limit; the reply that went over is not used.
     """
 
-    tokens: Annotated[int | None, Mark(more_than=0, option="--budget-tokens", of_model=True)] = None
+    tokens: Annotated[int | None, Mark(more_than=0, option="--budget-tokens", ours=True)] = None
     """Most tokens an episode may use, prompts and replies together."""
-    cost_usd: Annotated[float | None, Mark(more_than=0, option="--budget-usd", of_model=True)] = (
-        None
-    )
+    cost_usd: Annotated[float | None, Mark(more_than=0, option="--budget-usd", ours=True)] = None
     """Most an episode may cost, in US dollars."""
     wall_s: Annotated[float | None, Mark(more_than=0, option="--budget-seconds")] = None
     """Longest an episode may take, in seconds."""
@@ -187,12 +187,16 @@ class Rules(Settings):
 
     feedback: Feedback = "messages"
     """What run_tests tells an agent."""
-    extractor: Annotated[Extractor, Mark(of_model=True)] = "robust"
+    extractor: Annotated[Extractor, Mark(ours=True)] = "robust"
     """How code is found in replies: official is the public benchmark's rule."""
     max_steps: Annotated[int, Mark(least=1)] = 50
     """Most steps an episode may have."""
     max_test_runs: Annotated[int, Mark(least=0)] = 10
     """How many of them may run tests."""
+    agent_sandbox: Annotated[AgentSandbox, Mark(ours=True)] = "bubblewrap"
+    """Where a program that plays runs; none: on this machine, as you."""
+    agent_mounts: Annotated[tuple[str, ...], Mark(option="--agent-mount", ours=True)] = ()
+    """A path that such a program can see; :rw at the end: it can write there."""
     budgets: Budgets = field(default_factory=Budgets)
     """What else an episode may use. Held by whoever plays it, not by the environment."""
 
@@ -222,6 +226,11 @@ def with_keywords(
             raise unknown("setting", name, [*itertools.chain(*names)])
     of_shown, of_rules = ({name: given[name] for name in own if name in given} for own in names)
     return replace(shown, **of_shown), replace(rules, **of_rules)
+
+
+def _plain(value: Any) -> Any:
+    """As JSON gives it back, so that a record that is read equals one that is made."""
+    return list(value) if isinstance(value, tuple) else value
 
 
 @functools.lru_cache(maxsize=64)
@@ -258,7 +267,7 @@ def _setting(each: dataclasses.Field[Any], hint: Any, about: Mapping[str, str]) 
         each.name,
         default=each.default if factory is dataclasses.MISSING else factory(),
         about=about.get(each.name, ""),
-        kind=str if choices else hint,
+        kind=str if choices else typing.get_origin(hint) or hint,
         choices=choices,
         optional=optional,
         mark=mark,

@@ -40,7 +40,6 @@ NoAnswerReason = Literal[
     "format_errors",  # too many replies in a row without a usable tool call
     "stuck",  # the same tool calls, again and again
 ]
-AgentSandbox = Literal["bubblewrap", "none"]
 Spent = Literal["tokens_spent", "cost_spent", "wall_time_spent"]
 
 
@@ -209,10 +208,6 @@ class Task:
     """What of the challenge prompts may hold."""
     rules: Rules = field(default_factory=Rules)
     """By which it is played."""
-    agent_sandbox: AgentSandbox = "bubblewrap"
-    """Where a program runs that is an agent; "none": on this machine, as you."""
-    agent_mounts: tuple[str, ...] = ()
-    """What such a program gets to see besides what it is likely to need: paths, ``:rw`` at the end of those it may write."""
     record: Callable[[str, Mapping[str, object]], None] = _ignore_record
     """Put something into the trajectory now, for instance ``("model_call", {...})``."""
     spend: Callable[[Usage], None] = _ignore_usage

@@ -17,7 +17,7 @@ import pytest
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Challenge
 from rcb_env.env.environment import ResearchCodeEnv
-from rcb_env.env.settings import Budgets
+from rcb_env.env.settings import AgentSandbox, Budgets, Rules
 from rcb_env.errors import AgentError, UsageError
 from rcb_env.grading.grader import Grader
 from rcb_env.play.agent import ModelSettings, Task
@@ -254,7 +254,7 @@ SANDBOXES = pytest.mark.parametrize("sandbox", ["bubblewrap", "none"])
 
 @SANDBOXES
 def test_time_that_is_up_ends_the_program_and_what_is_there_is_graded(
-    play: Player, sandbox: str
+    play: Player, sandbox: AgentSandbox
 ) -> None:
     mark = f"mark-{uuid.uuid4()}"
     script = f"""
@@ -267,7 +267,7 @@ time.sleep(60)
 """
     began = time.monotonic()
     budgets = Budgets(wall_s=4)
-    episode, records = play(script, solve=True, budgets=budgets, agent_sandbox=sandbox)
+    episode, records = play(script, solve=True, budgets=budgets, rules=Rules(agent_sandbox=sandbox))
     assert time.monotonic() - began < 10
     assert (episode.status, episode.end_reason) == ("passed", "wall_time_spent")
     (ended,) = records.of("command")
@@ -278,11 +278,11 @@ time.sleep(60)
 
 
 @SANDBOXES
-def test_what_a_program_leaves_running_ends_with_it(play: Player, sandbox: str) -> None:
+def test_what_a_program_leaves_running_ends_with_it(play: Player, sandbox: AgentSandbox) -> None:
     """It holds the output open, too: waiting for its end would take for ever."""
     mark = f"{uuid.uuid4().int % 10**6 + 10**6}"  # a sleep of its own length
     line = f"{play.line('', solve=True)}; sleep {mark} & sleep 0.2"
-    episode, _ = play(line=line, agent_sandbox=sandbox)
+    episode, _ = play(line=line, rules=Rules(agent_sandbox=sandbox))
     assert episode.status == "passed"
     assert episode.wall_s < 20
     assert _soon(lambda: not _running(mark))

@@ -151,6 +151,10 @@ def test_a_record_has_the_keys_it_always_had_and_no_others() -> None:
     chosen = {**Shown(protocol="official").record(), **Rules(extractor="official").record()}
     assert chosen == {**FIRST_KEYS, "protocol": "official", "extractor": "official"}
     assert (Shown.of(FIRST_KEYS), Rules.of(FIRST_KEYS)) == (Shown(), Rules())
+    mounts = Rules(agent_mounts=("/data", "~/.agent:rw"))
+    kept = mounts.record()
+    assert kept == json.loads(json.dumps(kept))
+    assert Rules.of(kept) == mounts
     assert Rules.of({"tokens": 5, "feedback": "full"}) == Rules("full", budgets=Budgets(tokens=5))
 
 
