@@ -92,6 +92,8 @@ class Usage:
     """Prompt and completion tokens of those calls; they count for an episode, not for a bill."""
     complete: bool = True
     """Whether every call is counted; False: some were not reported, and the numbers are the least."""
+    cached_tokens: int = 0
+    """The part of the prompt tokens that the server had in its own cache, where it says so."""
 
     @property
     def tokens(self) -> int:
@@ -111,6 +113,7 @@ class Usage:
             replayed_calls=self.replayed_calls + other.replayed_calls,
             replayed_tokens=self.replayed_tokens + other.replayed_tokens,
             complete=self.complete and other.complete,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
         )
 
 
@@ -222,6 +225,8 @@ class Task:
     """Where a program runs that is an agent; "none": on this machine, as you."""
     agent_mounts: tuple[str, ...] = ()
     """What such a program gets to see besides what it is likely to need: paths, ``:rw`` at the end of those it may write."""
+    limits_money: bool = False
+    """Whether a limit in money is to be held: then a model whose price is unknown is not asked."""
     record: Callable[[str, Mapping[str, object]], None] = _ignore_record
     """Put something into the trajectory now, for instance ``("model_call", {...})``."""
     spend: Callable[[Usage], None] = _ignore_usage

@@ -260,6 +260,7 @@ class _Game:
         self.meter = _Meter(budgets, time.monotonic(), told=on_usage)
         self.task = replace(
             task,
+            limits_money=task.limits_money or budgets.cost_usd is not None,
             record=recorder.record,
             spend=self.meter.spend,
             seconds_left=self.meter.seconds_left,

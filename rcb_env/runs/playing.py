@@ -80,6 +80,7 @@ def run_experiment(
                     paper_shown=config.paper,
                     with_hint=config.with_hint,
                     with_context=config.with_context,
+                    limits_money=config.run_cost_usd is not None,
                 )
                 meter.check()
                 try:
