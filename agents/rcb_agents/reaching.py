@@ -85,16 +85,24 @@ def _wrong_variable(error: Exception) -> str | None:
                     f" correct or unset {name}"
                 )
     for name, value in proxies.items():
-        parts = urllib.parse.urlsplit(value if "://" in value else f"http://{value}")
-        if parts.scheme not in ("http", "https", "socks5", "socks5h") or not parts.hostname:
+        if not _is_proxy_address(value):
             return (
                 f"{name} is {without_credentials(value)!r}, and that is no address of a proxy:"
                 f" write it like http://proxy.example:3128, or unset {name}"
             )
     if proxies:
         names = " or ".join(proxies)
-        return f"the proxy of {names} cannot be used ({error}): correct or unset the variable"
+        return f"the proxy of {names} cannot be used ({error}): correct or unset {names}"
     return None
+
+
+def _is_proxy_address(value: str) -> bool:
+    try:
+        parts = urllib.parse.urlsplit(value if "://" in value else f"http://{value}")
+        known = parts.scheme in ("http", "https", "socks5", "socks5h")
+        return known and parts.hostname is not None and parts.port != 0
+    except ValueError:
+        return False
 
 
 def nobody_reached(error: BaseException) -> bool:

@@ -95,6 +95,7 @@ class _ProviderEntry(BaseModel):
 
     base_url: Annotated[str, Field(pattern=r"^https?://[^/]+")]
     key_variable: str | None = None
+    reports_cost: bool = False
 
 
 class _File(BaseModel):
@@ -173,7 +174,8 @@ def _read(path: Path) -> Registry:
             reason = f"there is no such key; there are {', '.join(known)}"
         raise UsageError(f"{path}: {place}: {reason[:1].lower()}{reason[1:]}") from None
     providers = {
-        name: Provider(entry.base_url, entry.key_variable) for name, entry in read.providers.items()
+        name: Provider(entry.base_url, entry.key_variable, entry.reports_cost)
+        for name, entry in read.providers.items()
     }
     return Registry(read.models, providers)
 
