@@ -115,8 +115,8 @@ class OpenAIModel:
         """
         if self._facts.price is None and not self._endpoint.reports_cost:
             raise UsageError(
-                f"the price of {self.settings.name!r} is unknown, so a limit in money cannot be held:"
-                " give --input-price and --output-price, or leave out the limit"
+                "the price of this model is unknown, so a limit in money cannot be held: give --input-price"
+                " and --output-price, or leave out --budget-usd and --run-budget-usd"
             )
 
     def complete(

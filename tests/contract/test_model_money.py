@@ -113,7 +113,7 @@ def test_a_limit_that_cannot_be_held_is_refused_before_the_first_request(
     play: Play, model_server: Server
 ) -> None:
     """It was noticed after the first call, which was paid for."""
-    with pytest.raises(UsageError, match=r"price of .* is unknown.*--input-price"):
+    with pytest.raises(UsageError, match=r"price of this model is unknown.*--input-price"):
         play("single-shot", server=model_server, budgets=Budgets(cost_usd=1.0))
     assert model_server.requests == []
 
