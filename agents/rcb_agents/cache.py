@@ -5,7 +5,8 @@ settings), the index of the sample, and how often this episode has asked the sam
 temperature but 0 also the episode's seed. So a run that is repeated costs nothing, while samples
 remain independent of each other. The key of an API is no part of it and is never stored.
 
-One JSON file for each reply, written whole or not at all; a file that cannot be read is a miss.
+One JSON file for each reply, written whole or not at all; a file that cannot be read is a miss. What is no answer is
+not kept, and what an earlier version kept of it is a miss too.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 
 from platformdirs import user_cache_dir
 
+from rcb_agents.intake import parsed
 from rcb_env import UsageError
 
 
@@ -52,7 +54,7 @@ class ReplyCache:
     def get(self, key: str) -> dict[str, Any] | None:
         """The stored body of a reply."""
         try:
-            data = json.loads(self._path(key).read_text("utf-8"))
+            data = parsed(self._path(key).read_text("utf-8"))
         except (OSError, ValueError):
             return None
         response = data.get("response") if isinstance(data, dict) else None

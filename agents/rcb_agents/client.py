@@ -2,45 +2,44 @@
 
 Guarantees:
 - Retries are made here and nowhere else (the library's own are off): after 429, 408, 409, 5xx, a
-  lost connection, a time-out, or a reply without choices; as long as the server says, else with
-  growing, seeded pauses.
+  lost connection, a time-out, or a 200 whose body tells of a failure or holds no message; as long
+  as the server says, else with growing, seeded pauses.
 - What comes back is either a `Reply`, or `NoAnswer` (the prompt does not fit, the request was
   refused for its content), or `ModelError` (no reply after all retries), or `ModelRefusedRequest`
   (key, model name, address or settings are wrong, or there is no money left).
-- A key is never in a message, a record or a reply's fields.
+- A key is never in a message, a record, a reply's fields or the cache, also where the server repeats it.
 - A parameter the model does not know (temperature, max_tokens) is left out or renamed once, and
   that is remembered for the process.
 - No more requests at once than a server takes (`throttle`); a reply that came before for the same
   request is not asked for again (`cache`).
-Proxy variables are the library's: it follows HTTPS_PROXY and NO_PROXY.
-Not covered: streaming; a server that sends one byte now and then for ever; the bodies (`apis`).
+- Nothing that a server sends is anybody else's fault: what no answer can be read from is a lost reply.
+Not covered: streaming; the bodies (`apis`); their size and time (`intake`); proxies (`reaching`).
 """
 
 from __future__ import annotations
 
 import functools
 import json
-import os
 import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rcb_agents import faults, tokens
-from rcb_agents.apis import APIS, Answer
+from rcb_agents import faults, intake, reaching, tokens
+from rcb_agents.apis import APIS, Answer, Failed
 from rcb_agents.cache import ReplyCache, cache_folder
+from rcb_agents.faults import Said
 from rcb_agents.providers import resolve
 from rcb_agents.registry import load_registry
-from rcb_agents.replies import Reply
+from rcb_agents.replies import Reply, as_text
 from rcb_agents.throttle import gate_of
-from rcb_env import ModelError, ModelSettings, NoAnswer, Usage, without_credentials
+from rcb_env import ModelError, ModelSettings, NoAnswer, Usage, UsageError, without_credentials
 
 if TYPE_CHECKING:
     import openai
 
 _FIRST_PAUSE_S = 0.5
-_CONNECT_S = 10.0
 
 
 @dataclass
@@ -76,7 +75,8 @@ class OpenAIModel:
         sample: the episode's index, for the cache.
 
     Raises:
-        UsageError: the address is none, a key is missing, or the file of models is broken.
+        UsageError: the address, the key, the file of models, or a variable for proxies or certificates
+            is missing or wrong.
     """
 
     def __init__(self, settings: ModelSettings, *, seed: int = 0, sample: int = 0) -> None:
@@ -86,6 +86,7 @@ class OpenAIModel:
         self._endpoint = resolve(settings, registry.providers)
         self._api = APIS[settings.api]
         self.url = without_credentials(self._endpoint.base_url + self._api.path)
+        self._client()  # what is wrong with proxies or certificates is told before anything is sent
         self._random = random.Random(seed)
         self._server = _known.setdefault((self.url, settings.name), _Known())
         self._gate = gate_of(self._endpoint.base_url)
@@ -106,6 +107,18 @@ class OpenAIModel:
             "cache": str(self._cache.folder) if self._cache else None,
         }
 
+    def check_price(self) -> None:
+        """Make sure that a limit in money can be held.
+
+        Raises:
+            UsageError: nothing will tell what a call costs.
+        """
+        if self._facts.price is None and not self._endpoint.reports_cost:
+            raise UsageError(
+                "the price of this model is unknown, so a limit in money cannot be held: give --input-price"
+                " and --output-price, or leave out --budget-usd and --run-budget-usd"
+            )
+
     def complete(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = ()
     ) -> Reply:
@@ -116,7 +129,8 @@ class OpenAIModel:
             ModelError: no reply after all retries.
             ModelRefusedRequest: no request of this kind can succeed.
         """
-        prompt = _as_text(messages, tools)
+        prompt = "\n".join((as_text(messages), *map(json.dumps, tools)))
+        echoed = self._api.echoes(messages)
         max_tokens = self._max_tokens(prompt)
         make = functools.partial(
             self._api.body, self.settings, self._endpoint.model, messages, tools, max_tokens
@@ -131,7 +145,7 @@ class OpenAIModel:
                 return self._reply(answer, prompt, answer.id, retries=0, replayed=True)
         retries = 0
         while True:
-            tried = self._try(make(frozenset(self._server.without)))
+            tried = self._try(make(frozenset(self._server.without)), echoed)
             if tried.answer is not None:
                 self._server.answered = True
                 if self._cache is not None:
@@ -146,53 +160,85 @@ class OpenAIModel:
                     f"{self.url} asks to wait {tried.wait_s:.0f} s, longer than"
                     f" {longest_s:g} s ({trouble}); resume the run later"
                 )
-            if (
-                retries == self.settings.max_retries
-                and tried.no_server
-                and not self._server.answered
-            ):
-                raise faults.refusal(
-                    self.url,
-                    f"cannot be reached ({trouble}). Start the server, or name another with --base-url",
-                )
-            if retries == self.settings.max_retries:
+            last = retries == self.settings.max_retries
+            if last and tried.no_server and not self._server.answered:
+                raise faults.refusal(self.url, reaching.why_not(self._endpoint.base_url, trouble))
+            if last:
                 raise ModelError(f"{self.url} gave no reply, {retries + 1} times: {trouble}")
             time.sleep(self._pause_s(retries) if tried.wait_s is None else tried.wait_s)
             retries += 1
 
     # --- the request ---
 
-    def _try(self, body: Mapping[str, Any]) -> _Attempt:
+    def _try(self, body: Mapping[str, Any], echoed: set[str]) -> _Attempt:
         import openai
 
         with self._gate.passing() as began:
             try:
                 raw = self._api.send(self._client(), body)
-                tried = self._completion(raw.text, raw.headers)
-            except openai.APITimeoutError:
-                return _Attempt(trouble=f"no reply within {self.settings.timeout_s:g} s")
+            except openai.APITimeoutError as error:
+                why = f"no reply within {self.settings.timeout_s:g} s"
+                return _Attempt(trouble=why, no_server=reaching.nobody_reached(error))
             except openai.APIConnectionError as error:
                 why = f"the connection failed: {error.__cause__ or error}"
-                return _Attempt(trouble=why, no_server=_is_unreachable(error))
+                return _Attempt(trouble=why, no_server=reaching.nobody_reached(error))
             except openai.APIStatusError as error:
-                if self._adapted(error):
-                    return _Attempt(adapted=True)
-                self._raise_if_final(error)
-                wait_s = faults.retry_after_s(error.response.headers)
-                if error.status_code == 429 or (error.status_code == 503 and wait_s is not None):
-                    heeded = wait_s is not None and wait_s <= self.settings.max_wait_s
-                    self._gate.narrow(began, wait_s if heeded else None)
-                return _Attempt(
-                    trouble=f"status {error.status_code}: {error.message}", wait_s=wait_s
-                )
+                said = self._said(error.response.text)
+                return self._refused(error.status_code, said, echoed, began, error.response.headers)
+            tried = self._completion(raw.text, raw.headers)
+            if isinstance(tried, Failed):
+                # The server answered 200 and put the failure of the one behind it into the body.
+                status = faults.status_of(tried.said.code) or 502
+                return self._refused(status, tried.said, echoed, began, raw.headers)
         if tried.answer is not None:
             self._gate.widen()
         return tried
 
-    def _client(self) -> openai.OpenAI:
-        return _client(
-            os.getpid(), self._endpoint.base_url, self._endpoint.key, self.settings.timeout_s
+    def _refused(
+        self,
+        status: int,
+        said: Said,
+        echoed: set[str],
+        began: float,
+        headers: Mapping[str, str],
+    ) -> _Attempt:
+        """What to do after a refusal.
+
+        Raises:
+            NoAnswer: the prompt is too long, or was refused for its content.
+            ModelError: another try cannot change it.
+        """
+        wanted = self._adaptable() - self._server.without
+        name = faults.refused_parameter(status, said, wanted, echoed - self._server.without)
+        if name is not None:
+            self._server.without.add(name)
+            return _Attempt(adapted=True)
+        shown = self._clean(said.message) or "without a word"
+        if status == 407 and (proxy := reaching.proxy_of(self._endpoint.base_url)):
+            raise faults.refusal(
+                self.url, f"is behind a proxy that refuses (407): check {proxy[0]}"
+            )
+        final = faults.final(
+            status,
+            said,
+            shown,
+            url=self.url,
+            model=self._endpoint.model,
+            key_variable=self._endpoint.key_variable,
+            has_key=bool(self._endpoint.key),
+            answered=self._server.answered,
         )
+        if final is not None:
+            raise final
+        wait_s = faults.retry_after_s(headers)
+        if status == 429 or (status == 503 and wait_s is not None):
+            heeded = wait_s is not None and wait_s <= self.settings.max_wait_s
+            self._gate.narrow(began, wait_s if heeded else None)
+        return _Attempt(trouble=f"status {status}: {shown}", wait_s=wait_s)
+
+    def _client(self) -> openai.OpenAI:
+        end = self._endpoint
+        return reaching.connect(end.base_url, end.key, self.settings.timeout_s)
 
     def _max_tokens(self, prompt: str) -> int | None:
         """The longest completion that fits; at least 1.
@@ -217,21 +263,18 @@ class OpenAIModel:
     # --- errors ---
 
     def _clean(self, text: str) -> str:
-        """One line without the key, which some servers repeat."""
-        if len(self._endpoint.key) >= 4:
-            text = text.replace(self._endpoint.key, "[key]")
-        return " ".join(text.split())[:300]
+        """One line that a terminal can show, without the key, which some servers repeat."""
+        text = intake.without(text[:100_000], self._endpoint.secrets)
+        shown = "".join(char if char.isprintable() else " " for char in text)
+        return " ".join(shown.split())[:300]
 
-    def _adapted(self, error: openai.APIStatusError) -> bool:
-        """Whether a parameter was refused that can be left out or renamed."""
-        name = faults.refused_parameter(
-            error.status_code,
-            f"{error.param} {error.message}",
-            self._adaptable() - self._server.without,
-        )
-        if name is not None:
-            self._server.without.add(name)
-        return name is not None
+    def _said(self, text: str) -> Said:
+        """The words of an error's body."""
+        try:
+            said = faults.said_in(intake.parsed(text, self._endpoint.secrets))
+        except ValueError:
+            said = Said("")
+        return said if said.message else Said(text, said.code, said.kind, said.param)
 
     def _adaptable(self) -> set[str]:
         """The parameters of a request that can be left out or renamed."""
@@ -239,49 +282,36 @@ class OpenAIModel:
         given = {n for n in ("temperature", "max_tokens") if getattr(settings, n) is not None}
         return given | ({"include"} if settings.api == "responses" else set())
 
-    def _raise_if_final(self, error: openai.APIStatusError) -> None:
-        """Raise what another try cannot change."""
-        final = faults.final(
-            error.status_code,
-            error.code or "",
-            error.message,
-            said=self._clean(error.message),
-            url=self.url,
-            model=self._endpoint.model,
-            key_variable=self._endpoint.key_variable,
-            has_key=bool(self._endpoint.key),
-            answered=self._server.answered,
-        )
-        if final is not None:
-            raise final
-
     # --- the reply ---
 
-    def _completion(self, text: str, headers: Mapping[str, str]) -> _Attempt:
-        """The completion in a 200, or what to say of a body that another try may better."""
+    def _completion(self, text: str, headers: Mapping[str, str]) -> _Attempt | Failed:
+        """The completion in a 200, or what its body says of a failure, or why another try may help.
+
+        Raises:
+            ModelRefusedRequest: the address is wrong.
+        """
         try:
-            data = json.loads(text)
-        except ValueError:
+            data = intake.parsed(text, self._endpoint.secrets)
+        except ValueError as error:
+            if text.lstrip()[:1] in ("{", "["):
+                return _Attempt(trouble=f"a reply that is cut off or damaged: {error}")
             data = None
-        answer = self._api.read(data) if isinstance(data, dict) else None
-        if isinstance(answer, str):
-            return _Attempt(trouble=answer)
-        if answer is not None:
-            return _Attempt(answer, data, headers.get("x-request-id") or answer.id)
-        if data is None and text.lstrip()[:1] == "{":
-            return _Attempt(trouble="a reply that is cut off")
-        shown = self._clean(text)[:120] or "nothing"
-        if isinstance(data, dict) and isinstance(error := data.get("error"), dict):
-            # Some gateways answer 200 and put the failure of the server behind them into the body.
-            shown = self._clean(str(error.get("message", error)))
-            if faults.may_pass(error.get("code")):
-                return _Attempt(trouble=f"status {error['code']}: {shown}")
+        read = self._api.read(data) if isinstance(data, dict) else None
+        if isinstance(read, Failed):
+            return read
+        if isinstance(read, Answer):
+            request_id = self._clean(headers.get("x-request-id", "")) or read.id
+            return _Attempt(read, data, request_id)
+        said = faults.said_in(data) if isinstance(data, dict | list) else Said("")
+        if said.message and not faults.names_a_path(said):
+            return Failed(said)
+        shown = self._clean(said.message or text)[:120] or "nothing"
         if self._server.answered:
             return _Attempt(trouble=f"no {self._api.what} but {shown!r}")
         kind = headers.get("content-type", "").partition(";")[0]
         raise faults.refusal(
             self.url,
-            f"answered, but not with a {self._api.what} ({kind or 'no type'}): {shown!r}."
+            f"answered, but not with a {self._api.what} ({self._clean(kind) or 'no type'}): {shown!r}."
             " Check the address; most end with /v1",
         )
 
@@ -304,7 +334,7 @@ class OpenAIModel:
             request_id=request_id,
             retries=retries,
             refused=tuple(sorted(self._adaptable() & self._server.without)),
-            reasoning_items=answer.reasoning_items,
+            came_with=answer.came_with,
         )
 
     def _usage(self, answer: Answer, prompt: str, replayed: bool) -> Usage:
@@ -317,8 +347,11 @@ class OpenAIModel:
             made = tokens.estimate(
                 "".join((answer.reasoning, answer.text, *calls)), self.settings.name
             )
+        cached = min(answer.cached_tokens or 0, sent)
         price = self._facts.price
-        cost = price.of(sent, made) if price else None
+        cost = answer.cost_usd  # what is charged is right, what we know of prices may be old
+        if cost is None and price is not None:
+            cost = price.of(sent, made, cached)
         return Usage(
             prompt_tokens=sent,
             completion_tokens=made,
@@ -328,37 +361,5 @@ class OpenAIModel:
             estimated=estimated,
             replayed_calls=1 if replayed else 0,
             replayed_tokens=sent + made if replayed else 0,
+            cached_tokens=cached,
         )
-
-
-def _is_unreachable(error: BaseException) -> bool:
-    """Whether no connection was made at all: nobody listens there, or nobody knows the name."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if (
-            type(cause).__name__ == "ConnectError"
-        ):  # of the HTTP library, which is not imported here
-            return True
-        cause = cause.__cause__
-    return False
-
-
-def _as_text(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> str:
-    """Everything that is sent, as a text whose tokens can be counted."""
-    parts = [str(message.get("content") or "") for message in messages]
-    parts += [json.dumps(message["tool_calls"]) for message in messages if "tool_calls" in message]
-    parts += [json.dumps(tool) for tool in tools]
-    return "\n".join(parts)
-
-
-@functools.lru_cache(maxsize=8)
-def _client(process: int, base_url: str, key: str, timeout_s: float) -> openai.OpenAI:  # noqa: ARG001
-    """One client for all episodes; not shared with a forked process, whose sockets it would use."""
-    import openai
-
-    return openai.OpenAI(
-        base_url=base_url,
-        api_key=key or "none",  # servers on one's own machine want no key, the library wants one
-        timeout=openai.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_S)),
-        max_retries=0,
-    )

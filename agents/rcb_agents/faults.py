@@ -1,41 +1,146 @@
 """What a server's refusal means: wait and try again, send something else, or give up.
 
-Pure. Servers word the same refusal in many ways, so this is a collection of what they say.
+Pure. Servers put their words into many shapes and word the same refusal in many ways, so this is a collection of what
+they say; their words decide, wherever in the body they stand.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import email.utils
+import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from rcb_env import ModelError, ModelRefusedRequest, NoAnswer
 
 _RETRIED = frozenset((408, 409, 425, 429))  # and every 5xx
-_OUT_OF_MONEY = ("insufficient_quota", "billing_hard_limit_reached")
-_FILTERED = ("content_filter", "content_policy_violation", "invalid_prompt")
-_OVERFLOW = re.compile(
-    r"context_length_exceeded|(?:maximum|max|model'?s) context (?:length|window|size)|max_model_len"
-    r"|(?:exceeds?|exceeded|larger than|over) the (?:\w+ ){0,3}context|context window (?:is )?full"
-    r"|prompt is too long|input is too long|input length and `?max_tokens`? exceed"
-    r"|(?:input|prompt) (?:tokens? )?(?:exceeds|is longer than) the|too many (?:input )?tokens"
-    r"|reduce the length of the (?:messages|prompt|input)|max_tokens must be at least 1, got -",
+_LONGEST_WORDS = 4_000  # of a server, in characters; what it repeats of the prompt comes later
+_OUT_OF_MONEY = re.compile(
+    r"insufficient[_ ](?:quota|balance|credits?|funds)|billing_hard_limit_reached"
+    r"|credit balance is too low|exceeded your current quota|out of credits",
     re.IGNORECASE,
 )
+_FILTERED = re.compile(
+    r"^(?:content_filter|content_policy_violation|invalid_prompt|ResponsibleAIPolicyViolation"
+    r"|data_?inspection_?failed)$",
+    re.IGNORECASE,
+)
+_FILTERED_WORDS = re.compile(r"Content Exists Risk", re.IGNORECASE)
+_OVERFLOW = re.compile(
+    # codes
+    r"context_length_exceeded|context_window_exceeded|exceed_context_size|tokens_limit_reached"
+    # the window, by any name
+    r"|(?:maximum|max|model'?s|available) context (?:length|window|size)|max_model_len"
+    r"|maximum (?:model|prompt|allowed input) length"
+    r"|(?:exceed(?:s|ed|ing)?|(?:larger|longer|greater) than|over) "
+    r"(?:max |the |this |its )?(?:[\w'’-]+ ){0,4}context"
+    r"|context (?:window|size|length) (?:is |has been |was )?(?:full|exceed)"
+    r"|with (?:a )?context length of only"
+    # the prompt, by any name
+    r"|(?:prompt|input|conversation|messages) (?:is |are )?too long"
+    r"|(?:input|prompt)(?: tokens?)? (?:exceeds|is longer than) the"
+    r"|(?:input|prompt|requested) token count\b.{0,40}\bexceeds"
+    r"|(?:input|prompt) length\b.{0,40}\bexceed"
+    r"|prompt exceeds (?:the )?max|range of input length should be"
+    r"|too many (?:input |prompt )?tokens|tokens in request more than max"
+    r"|tokens? exceeds? the (?:configured|maximum|model'?s) limit"
+    r"|exceeds? the (?:maximum|max\.?) (?:number of )?(?:\w+ )?tokens|exceeded model token limit"
+    r"|request body too large for .{0,80}\btokens"
+    # prompt and completion together
+    r"|input length and `?max_tokens`? exceed|tokens?`? \+ `?max_new_tokens`? must be"
+    r"|inputs`? must have less than|max_tokens must be at least 1, got -"
+    r"|reduce the length of the (?:messages|prompt|input)",
+    re.IGNORECASE,
+)
+# A limit in tokens that is no window: it depends on the account and the minute, not on the prompt.
+_RATE = re.compile(
+    r"per (?:minute|hour|day|second)|rate.?limit|throttl|too many requests|please wait|\b[TR]P[MD]\b",
+    re.IGNORECASE,
+)
+_BEYOND_THE_ACCOUNT = re.compile(r"request (?:is )?too large", re.IGNORECASE)
 _INCLUDE = re.compile(r"\binclude\b|encrypted[_ ]content", re.IGNORECASE)
 _RENAME_MAX_TOKENS = re.compile(r"max_completion_tokens|unsupported|not supported", re.IGNORECASE)
+_UNKNOWN_FIELD = re.compile(
+    r"unsupported|not supported|unknown|unrecognized|unexpected|not permitted|not allowed|forbidden"
+    r"|additional propert",
+    re.IGNORECASE,
+)
+_NO_SUCH_PATH = re.compile(r"endpoint|method|route|path|url|not found", re.IGNORECASE)
 
 
-def refused_parameter(status: int, text: str, wanted: set[str]) -> str | None:
-    """The parameter to leave out ("temperature", "include") or to rename ("max_tokens"), if it is that.
+@dataclass(frozen=True)
+class Said:
+    """A server's words.
+
+    Attributes:
+        message: what it says; of several errors all.
+        code: its name or number of the error, as text; "": none.
+        kind: a second name of it, where there is one.
+        param: the parameter it speaks of.
+    """
+
+    message: str
+    code: str = ""
+    kind: str = ""
+    param: str = ""
+
+    @property
+    def all(self) -> str:
+        """Everything that may give away what is meant."""
+        return f"{self.code} {self.kind} {self.param} {self.message}"[:_LONGEST_WORDS]
+
+
+def said_in(body: object) -> Said:
+    """A server's words in an error body of any shape.
+
+    Errors come as ``{"error": {...}}``, in a list, as a text, as ``{"error": "text"}``, as ``{"detail": [...]}`` with
+    places, with the code beside the text, or as JSON text inside another error.
+    """
+    if isinstance(body, str):
+        if body.lstrip()[:1] in ("{", "["):
+            with contextlib.suppress(ValueError, RecursionError):
+                inner = said_in(json.loads(body))
+                return inner if inner.message else Said(body)
+        return Said(body)
+    if isinstance(body, list):
+        every = [said_in(each) for each in body[:10]]
+        first = next((each for each in every if each.code or each.param), Said(""))
+        words = "; ".join(each.message for each in every if each.message)
+        return Said(words, first.code, first.kind, first.param)
+    if not isinstance(body, dict):
+        return Said("")
+    names = ("error", "errors", "detail", "details")
+    inside = next((said_in(body[name]) for name in names if body.get(name)), Said(""))
+    metadata = body.get("metadata")
+    raw = (
+        said_in(metadata["raw"]) if isinstance(metadata, dict) and metadata.get("raw") else Said("")
+    )
+    own = next((body[name] for name in ("message", "msg") if isinstance(body.get(name), str)), "")
+    place = body.get("loc")
+    if isinstance(place, list) and own:
+        own = f"{'.'.join(map(str, place[:10]))}: {own}"
+    return Said(
+        ": ".join(dict.fromkeys(words for words in (own, inside.message, raw.message) if words)),
+        _word(body.get("code")) or inside.code or raw.code,
+        _word(body.get("type")) or _word(body.get("status")) or inside.kind or raw.kind,
+        _word(body.get("param")) or inside.param or raw.param,
+    )
+
+
+def refused_parameter(status: int, said: Said, wanted: set[str], echoed: set[str]) -> str | None:
+    """What to leave out ("temperature", "include", what came with a reply) or to rename ("max_tokens"), if it is that.
 
     Args:
         status: of the reply.
-        text: the server's words.
+        said: the server's words.
         wanted: parameters that were sent under their usual names.
+        echoed: names in the conversation that were sent because a reply came with them.
     """
+    text = said.all
     if status not in (400, 422) or _OVERFLOW.search(text):
         return None
     if "temperature" in wanted and "temperature" in text:
@@ -44,15 +149,18 @@ def refused_parameter(status: int, text: str, wanted: set[str]) -> str | None:
         return "include"
     if "max_tokens" in wanted and "max_tokens" in text and _RENAME_MAX_TOKENS.search(text):
         return "max_tokens"
+    if _UNKNOWN_FIELD.search(text):
+        for name in sorted(echoed, key=len, reverse=True):
+            if re.search(rf"(?<![\w]){re.escape(name)}(?![\w])", text):
+                return name
     return None
 
 
 def final(
     status: int,
-    code: str,
-    message: str,
+    said: Said,
+    shown: str,
     *,
-    said: str,
     url: str,
     model: str,
     key_variable: str,
@@ -62,41 +170,58 @@ def final(
     """The exception for what another try cannot change; None where one may help.
 
     Args:
-        status: of the reply.
-        code: OpenAI's error code, or "".
-        message: the server's words.
-        said: the same, fit to be shown.
+        status: of the reply, or the one that its body tells of.
+        said: the server's words.
+        shown: the same, fit to be shown.
         url: what was called.
         model: the name that was sent.
         key_variable: where the key comes from.
         has_key: whether one was sent.
         answered: whether this server has answered a request for this model before.
     """
-    if status < 500 and _OVERFLOW.search(f"{code} {message}"):
-        return NoAnswer("context_exceeded", said)
-    if code in _FILTERED:
-        return NoAnswer("refused", said)
+    if is_overflow(status, said):
+        return NoAnswer("context_exceeded", shown)
+    if any(map(_FILTERED.match, (said.code, said.kind))) or _FILTERED_WORDS.search(said.message):
+        return NoAnswer("refused", shown)
+    if status < 500 and (status == 402 or _OUT_OF_MONEY.search(said.all)):
+        return refusal(url, f"wants payment ({status}): {shown}. Add credit, then resume the run")
     if status == 401 and not has_key:
-        return refusal(url, f"wants a key (401): {said}. {key_variable} is not set: export it")
+        return refusal(url, f"wants a key (401): {shown}. {key_variable} is not set: export it")
     if status == 401:
-        return refusal(url, f"refused the key (401): {said}. Check {key_variable}")
+        return refusal(url, f"refused the key (401): {shown}. Check {key_variable}")
     if status == 403:
         return refusal(
-            url, f"does not allow this (403): {said}. Check {key_variable} and the model"
+            url, f"does not allow this (403): {shown}. Check {key_variable} and the model"
         )
     if status == 404:
         return refusal(
             url,
-            f"answered 404: {said}. Check the model name {model!r}, and that the address has its"
+            f"answered 404: {shown}. Check the model name {model!r}, and that the address has its"
             " /v1",
         )
-    if status == 402 or code in _OUT_OF_MONEY:
-        return refusal(url, f"wants payment ({status}): {said}. Add credit, then resume the run")
+    if status in (413, 429) and _BEYOND_THE_ACCOUNT.search(said.message) and _RATE.search(said.all):
+        return ModelError(
+            f"{url} takes no request of this size from this account ({status}): {shown}"
+        )
     if may_pass(status):
         return None
     if answered:  # it is about this prompt, others went through
-        return ModelError(f"{url} refused the request ({status}): {said}")
-    return refusal(url, f"refused the request ({status}): {said}")
+        return ModelError(f"{url} refused the request ({status}): {shown}")
+    return refusal(url, f"refused the request ({status}): {shown}")
+
+
+def is_overflow(status: int, said: Said) -> bool:
+    """Whether the prompt is too long for the model; what is too much for a minute is not that."""
+    if "context_length_exceeded" in (said.code, said.kind):
+        return True
+    if status == 429 or _RATE.search(said.all):
+        return False
+    return _OVERFLOW.search(said.all) is not None
+
+
+def names_a_path(said: Said) -> bool:
+    """Whether the words are about where the request went: the address is wrong."""
+    return _NO_SUCH_PATH.search(said.message) is not None
 
 
 def refusal(url: str, what: str) -> ModelRefusedRequest:
@@ -104,10 +229,14 @@ def refusal(url: str, what: str) -> ModelRefusedRequest:
     return ModelRefusedRequest(f"{url} {what}")
 
 
-def may_pass(status: object) -> bool:
-    """Whether a status, or a text that is one, is of the kind that another try may better."""
-    text = str(status)
-    return text.isdigit() and (500 <= int(text) < 600 or int(text) in _RETRIED)
+def status_of(code: str) -> int | None:
+    """The status that a code is, if it is one."""
+    return int(code) if re.fullmatch(r"[45]\d\d", code) else None
+
+
+def may_pass(status: int) -> bool:
+    """Whether a status is of the kind that another try may better."""
+    return 500 <= status < 600 or status in _RETRIED
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
@@ -127,3 +256,10 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     if when.tzinfo is None:
         when = when.replace(tzinfo=datetime.UTC)
     return max(0.0, (when - datetime.datetime.now(datetime.UTC)).total_seconds())
+
+
+def _word(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return ""
+    # A number of thousands of digits cannot be written out.
+    return value if isinstance(value, str) else str(value) if abs(value) < 10**9 else ""

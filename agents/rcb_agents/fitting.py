@@ -13,11 +13,11 @@ What was planned and what was trimmed is in the trajectory. Pure but for that re
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rcb_agents import tokens
+from rcb_agents.replies import as_text
 from rcb_env import NoAnswer, Task
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def left_out(messages: Sequence[Mapping[str, Any]], room: int | None, model: str
     """
     if room is None or sum(map(_most, messages)) <= room:
         return range(0)
-    sizes = [tokens.estimate(_as_text(message), model) for message in messages]
+    sizes = [tokens.estimate(as_text([message]), model) for message in messages]
     starts = _rounds(messages)
     for start in starts[1:]:
         gone = range(starts[0], start)
@@ -139,10 +139,5 @@ def _rounds(messages: Sequence[Mapping[str, Any]]) -> list[int]:
     return [n for n, message in enumerate(messages) if message["role"] == "assistant"]
 
 
-def _as_text(message: Mapping[str, Any]) -> str:
-    calls = message.get("tool_calls")
-    return str(message.get("content") or "") + (json.dumps(calls) if calls else "")
-
-
 def _most(message: Mapping[str, Any]) -> int:
-    return tokens.at_most(_as_text(message))
+    return tokens.at_most(as_text([message]))

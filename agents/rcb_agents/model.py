@@ -9,12 +9,12 @@ Not covered: how an API is spoken to (`client`, `apis`), what goes into a prompt
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Protocol
 
 from rcb_agents import prompts
 from rcb_agents.fitting import left_out, older_half, room_for_prompt
-from rcb_agents.replies import Reply, assistant_message
+from rcb_agents.replies import Reply, assistant_message, with_own_ids
 from rcb_env import ModelError, NoAnswer, Task, UsageError
 
 
@@ -42,7 +42,8 @@ def open_model(task: Task) -> Model:
     """The model a task names: behind an API, or simulated.
 
     Raises:
-        UsageError: the task has no model, or its name, address or file of models makes no sense.
+        UsageError: the task has no model, or its name, address or file of models makes no sense, or
+            what it costs is unknown though a limit in money is to be held.
     """
     if task.model is None:
         raise UsageError("this agent needs a model: add --model NAME")
@@ -53,6 +54,8 @@ def open_model(task: Task) -> Model:
     from rcb_agents.client import OpenAIModel
 
     model = OpenAIModel(task.model, seed=task.seed, sample=task.sample)
+    if task.limits_money:
+        model.check_price()
     task.record("model", model.describe())
     return model
 
@@ -66,6 +69,7 @@ class Conversation:
         self._task = task
         self._notes = {"prompts": prompts.VERSION, **notes}
         self._recorded = 0
+        self._ids: set[str] = set()  # of tool calls so far
         self._name = task.model.name if task.model else ""
         self._room = room_for_prompt(task, model)
 
@@ -98,8 +102,8 @@ class Conversation:
                     raise
                 gone = more
             else:
-                said = (reply.text, reply.tool_calls, reply.reasoning_items)
-                self.messages.append(assistant_message(*said))
+                stand_in = prompts.in_place_of_nothing()
+                self.messages.append(assistant_message(reply, in_place_of_nothing=stand_in))
                 self._recorded = len(self.messages)  # the reply stands in the record already
                 self._task.spend(reply.usage)
                 return reply
@@ -123,5 +127,7 @@ class Conversation:
             self._task.record("model_call", {**call, "error": str(error)})
             self._recorded = len(self.messages)
             raise
+        reply = replace(reply, tool_calls=with_own_ids(reply.tool_calls, self._ids))
+        self._ids |= {each.id for each in reply.tool_calls}
         self._task.record("model_call", {**call, "reply": asdict(reply)})
         return reply

@@ -97,6 +97,8 @@ call `submit`.
 
 _LEFT_OUT = "[Earlier calls and their answers are left out here.]"
 
+_NOTHING = "[An empty reply.]"
+
 _PLAN = """
 Before you write the missing part, make a plan. Answer in at most twenty lines, without code:
 
@@ -209,6 +211,11 @@ def after_repeating(times: int) -> str:
 def in_place_of_history() -> str:
     """What stands where earlier messages are left out."""
     return _LEFT_OUT
+
+
+def in_place_of_nothing() -> str:
+    """What stands in the conversation for a reply without text and calls."""
+    return _NOTHING
 
 
 def _reading(task: Task, paper: str, context: Mapping[str, str]) -> tuple[str, ...]:

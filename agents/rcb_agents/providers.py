@@ -19,10 +19,17 @@ from rcb_env import ModelSettings, UsageError, without_credentials
 
 @dataclass(frozen=True)
 class Provider:
-    """Where a provider's OpenAI-compatible API is, and what holds the key; None: it takes none."""
+    """Where a provider's OpenAI-compatible API is.
+
+    Attributes:
+        base_url: of the API.
+        key_variable: what holds the key; None: it takes none.
+        reports_cost: whether every reply says what it costs.
+    """
 
     base_url: str
     key_variable: str | None
+    reports_cost: bool = False
 
 
 PROVIDERS: Mapping[str, Provider] = {
@@ -30,7 +37,7 @@ PROVIDERS: Mapping[str, Provider] = {
     "google": Provider("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
     "xai": Provider("https://api.x.ai/v1", "XAI_API_KEY"),
     "deepseek": Provider("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
-    "openrouter": Provider("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+    "openrouter": Provider("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", reports_cost=True),
     "anthropic": Provider("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
     "local": Provider("http://127.0.0.1:8000/v1", None),
 }
@@ -47,17 +54,25 @@ class Endpoint:
         model: the name to send.
         key_variable: what holds the key, for messages.
         key: the key; "" for none.
+        reports_cost: whether replies say what they cost.
     """
 
     base_url: str
     model: str
     key_variable: str
     key: str
+    reports_cost: bool = False
 
     @property
     def host(self) -> str:
         """The server's name."""
         return urllib.parse.urlsplit(self.base_url).hostname or ""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must be in no message and no record: the key, and a password in the address."""
+        password = urllib.parse.urlsplit(self.base_url).password or ""
+        return (self.key, password, urllib.parse.unquote(password))
 
     def __repr__(self) -> str:
         return f"Endpoint({without_credentials(self.base_url)!r}, {self.model!r})"
@@ -71,8 +86,7 @@ def resolve(settings: ModelSettings, more: Mapping[str, Provider] | None = None)
         more: providers of the user's own, before the table's.
 
     Raises:
-        UsageError: the provider is unknown, the address is none, or the provider wants a key and there
-            is none.
+        UsageError: the provider is unknown, the address cannot be one, or the provider's key is not set.
     """
     table = {**PROVIDERS, **(more or {})}
     given = (settings.base_url or os.environ.get("OPENAI_BASE_URL") or "").strip()
@@ -96,7 +110,7 @@ def resolve(settings: ModelSettings, more: Mapping[str, Provider] | None = None)
     parts = urllib.parse.urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(
-            f"the model's address {without_credentials(base_url)!r} is none;"
+            f"{without_credentials(base_url)!r} is no address of a model's server;"
             " write it like http://127.0.0.1:8000/v1"
         )
     if provider is None:
@@ -108,7 +122,8 @@ def resolve(settings: ModelSettings, more: Mapping[str, Provider] | None = None)
             f"{variable} is not set, and {without_credentials(base_url)} needs it;"
             " set it, or name another server with --base-url"
         )
-    return Endpoint(base_url, model, variable or _ANY_SERVER, key)
+    reports_cost = provider is not None and provider.reports_cost
+    return Endpoint(base_url, model, variable or _ANY_SERVER, key, reports_cost)
 
 
 def _cleaned(base_url: str) -> str:

@@ -32,10 +32,20 @@ class Price:
 
     input: float
     output: float
+    cached: float
+    """Of the part of a prompt that the server had in its cache."""
 
-    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """The cost of one call, in US dollars."""
-        return (prompt_tokens * self.input + completion_tokens * self.output) / 1e6
+    def of(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float:
+        """The cost of one call, in US dollars.
+
+        Args:
+            prompt_tokens: all of the prompt.
+            completion_tokens: everything generated.
+            cached_tokens: the part of the prompt that was in the server's cache.
+        """
+        fresh = prompt_tokens - cached_tokens
+        spent = fresh * self.input + cached_tokens * self.cached + completion_tokens * self.output
+        return spent / 1e6
 
 
 class ModelFacts(BaseModel):
@@ -45,6 +55,8 @@ class ModelFacts(BaseModel):
 
     input_usd_per_mtok: _Price | None = None
     output_usd_per_mtok: _Price | None = None
+    cached_input_usd_per_mtok: _Price | None = None
+    """Of prompt tokens from the server's cache; None: as all other prompt tokens."""
     context_tokens: _Tokens | None = None
     """Prompt and completion together."""
     knowledge_cutoff: str | None = None
@@ -72,7 +84,10 @@ class ModelFacts(BaseModel):
         """None unless both prices are known."""
         if self.input_usd_per_mtok is None or self.output_usd_per_mtok is None:
             return None
-        return Price(self.input_usd_per_mtok, self.output_usd_per_mtok)
+        cached = self.cached_input_usd_per_mtok
+        if cached is None:
+            cached = self.input_usd_per_mtok
+        return Price(self.input_usd_per_mtok, self.output_usd_per_mtok, cached)
 
 
 class _ProviderEntry(BaseModel):
@@ -80,6 +95,7 @@ class _ProviderEntry(BaseModel):
 
     base_url: Annotated[str, Field(pattern=r"^https?://[^/]+")]
     key_variable: str | None = None
+    reports_cost: bool = False
 
 
 class _File(BaseModel):
@@ -108,6 +124,10 @@ class Registry:
             for key in ("input_usd_per_mtok", "output_usd_per_mtok", "context_tokens")
             if getattr(settings, key) is not None
         }
+        if (
+            "input_usd_per_mtok" in own
+        ):  # the table's price of cached tokens belongs to the other one
+            own["cached_input_usd_per_mtok"] = None
         return found.model_copy(update=own)
 
 
@@ -154,7 +174,8 @@ def _read(path: Path) -> Registry:
             reason = f"there is no such key; there are {', '.join(known)}"
         raise UsageError(f"{path}: {place}: {reason[:1].lower()}{reason[1:]}") from None
     providers = {
-        name: Provider(entry.base_url, entry.key_variable) for name, entry in read.providers.items()
+        name: Provider(entry.base_url, entry.key_variable, entry.reports_cost)
+        for name, entry in read.providers.items()
     }
     return Registry(read.models, providers)
 

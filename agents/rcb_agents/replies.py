@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rcb_agents.intake import parsed
 from rcb_env import Usage
 
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
-REASONING_ITEMS = "reasoning_items"
+CAME_WITH = "came_with"
+"""Key of a message, ours: what came with a reply, for the API that it came from; sent in that one's own form."""
 _LONGEST_NAME = 64  # of a tool, in the APIs
 
 
@@ -20,6 +22,7 @@ class ToolRequest:
     """A tool call as a model wrote it; nothing of it is checked."""
 
     id: str
+    """In a conversation unlike any other."""
     name: str
     arguments: str
     """As text; supposed to be a JSON object."""
@@ -32,14 +35,14 @@ class Reply:
     Attributes:
         text: the answer; "" when none came, for instance when all tokens went into reasoning.
         reasoning: what the server shows of the reasoning; kept, never graded.
-        finish_reason: as the server gave it: "stop", "length", "content_filter", ...
+        finish_reason: "stop", "length", "content_filter", "tool_calls", or as the server gave it.
         refusal: the model's own words when it refused.
         tool_calls: what it asks for, in its order.
         usage: of this call.
         request_id: the server's name for the request.
         retries: how often the request was sent again.
         refused: parameters that were asked for and left out or renamed, since the model refuses them.
-        reasoning_items: what the responses API wants to see again, as it came; nothing in it can be read.
+        came_with: what the API wants to see again with this reply; nothing in it is read here.
     """
 
     text: str
@@ -51,24 +54,41 @@ class Reply:
     request_id: str | None = None
     retries: int = 0
     refused: tuple[str, ...] = ()
-    reasoning_items: tuple[Mapping[str, Any], ...] = ()
+    came_with: Mapping[str, Any] = field(default_factory=dict)
 
 
-def assistant_message(
-    text: str,
-    calls: Sequence[ToolRequest],
-    reasoning_items: Sequence[Mapping[str, Any]] = (),
-) -> dict[str, Any]:
+def with_own_ids(calls: Sequence[ToolRequest], taken: Set[str]) -> tuple[ToolRequest, ...]:
+    """Tool calls whose ids are unlike each other and any taken one; those that are so already stay.
+
+    Some servers give the same ones in every reply, or none, and an answer could not be told from another. The ids
+    made here are of nine letters and digits, the only form that every server takes.
+    """
+    seen = set(taken)
+    made: list[ToolRequest] = []
+    for call in calls:
+        own, number = call.id, len(seen)
+        while own in seen:
+            own, number = f"call{number:05d}", number + 1
+        seen.add(own)
+        made.append(replace(call, id=own))
+    return tuple(made)
+
+
+def assistant_message(reply: Reply, *, in_place_of_nothing: str) -> dict[str, Any]:
     """A reply as the message that stands for it in the conversation from then on.
 
     Arguments that are no JSON object and names that no tool can have are made harmless: servers
-    refuse a conversation that holds them, though the model wrote them. The key `REASONING_ITEMS`
-    is ours: it is sent to the API it came from, as items of their own.
+    refuse a conversation that holds them, though the model wrote them.
+
+    Args:
+        reply: what came.
+        in_place_of_nothing: stands for a reply without text and calls, which servers refuse too.
     """
-    message: dict[str, Any] = {"role": "assistant", "content": text}
-    if reasoning_items:
-        message[REASONING_ITEMS] = [dict(item) for item in reasoning_items]
-    if calls:
+    text = reply.text if reply.text.strip() else ""
+    message: dict[str, Any] = {"role": "assistant", "content": text or in_place_of_nothing}
+    if reply.came_with:
+        message[CAME_WITH] = dict(reply.came_with)
+    if reply.tool_calls:
         message["content"] = text or None
         message["tool_calls"] = [
             {
@@ -79,14 +99,22 @@ def assistant_message(
                     "arguments": call.arguments if is_json_object(call.arguments) else "{}",
                 },
             }
-            for call in calls
+            for call in reply.tool_calls
         ]
     return message
 
 
+def as_text(messages: Sequence[Mapping[str, Any]]) -> str:
+    """What is sent of messages, as a text whose tokens can be counted."""
+    parts = [str(message.get("content") or "") for message in messages]
+    for name in ("tool_calls", CAME_WITH):
+        parts += [json.dumps(message[name]) for message in messages if message.get(name)]
+    return "\n".join(parts)
+
+
 def is_json_object(text: str) -> bool:
-    """Whether a text is one JSON object."""
+    """Whether a text is one JSON object, and not a trap for whoever reads it."""
     try:
-        return isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
+        return isinstance(parsed(text), dict)
+    except ValueError:
         return False

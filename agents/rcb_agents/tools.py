@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -11,6 +10,7 @@ from pydantic import Field
 
 from rcb_agents import prompts
 from rcb_agents.fitting import first_prompt
+from rcb_agents.intake import parsed
 from rcb_agents.model import Conversation, Model, open_model
 from rcb_agents.replies import ToolRequest
 from rcb_env import NoAnswer, Task, ToolCall, Turn, tool_schemas
@@ -101,9 +101,9 @@ def _read(request: ToolRequest) -> tuple[ToolCall, str]:
     arguments, wrong types.
     """
     try:
-        arguments = json.loads(request.arguments or "{}")
-    except (ValueError, RecursionError) as error:
-        why = str(error) or type(error).__name__
+        arguments = parsed(request.arguments or "{}")
+    except ValueError as error:
+        why = str(error)
     else:
         if isinstance(arguments, dict):
             return ToolCall(request.name, arguments), ""

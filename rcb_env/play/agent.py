@@ -88,6 +88,8 @@ class Usage:
     """Prompt and completion tokens of those calls; they count for an episode, not for a bill."""
     complete: bool = True
     """Whether every call is counted; False: some were not reported, and the numbers are the least."""
+    cached_tokens: int = 0
+    """The part of the prompt tokens that the server had in its own cache, where it says so."""
 
     @property
     def tokens(self) -> int:
@@ -107,6 +109,7 @@ class Usage:
             replayed_calls=self.replayed_calls + other.replayed_calls,
             replayed_tokens=self.replayed_tokens + other.replayed_tokens,
             complete=self.complete and other.complete,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
         )
 
 
@@ -208,6 +211,8 @@ class Task:
     """What of the challenge prompts may hold."""
     rules: Rules = field(default_factory=Rules)
     """By which it is played."""
+    limits_money: bool = False
+    """Whether a limit in money is to be held: then a model whose price is unknown is not asked."""
     record: Callable[[str, Mapping[str, object]], None] = _ignore_record
     """Put something into the trajectory now, for instance ``("model_call", {...})``."""
     spend: Callable[[Usage], None] = _ignore_usage

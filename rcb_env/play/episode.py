@@ -96,7 +96,11 @@ class _Game:
         self.recorder = recorder
         self.meter = meter
         self.task = replace(
-            task, record=recorder.record, spend=meter.spend, seconds_left=meter.seconds_left
+            task,
+            limits_money=task.limits_money or meter.budgets.cost_usd is not None,
+            record=recorder.record,
+            spend=meter.spend,
+            seconds_left=meter.seconds_left,
         )
         self.steps = 0
         self.test_runs = 0

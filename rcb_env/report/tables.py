@@ -240,4 +240,6 @@ def _usage_text(summary: RunSummary) -> str:
         text += " (partly estimated)"
     if totals.cost_usd or totals.cost_known:
         text += f", {'' if totals.cost_known else 'at least '}{totals.cost_usd:.4f} USD"
+    else:
+        text += ", cost unknown"
     return text

@@ -114,6 +114,7 @@ def task_of(config: RunConfig, job: Job) -> Task:
         model=config.model,
         shown=config.shown,
         rules=config.rules,
+        limits_money=config.run_cost_usd is not None,
     )
 
 

@@ -1,0 +1,190 @@
+"""What a model API is to the client, and what all of them need to read hostile bodies.
+
+A 200 is not yet an answer. `Api.read` tells three things apart: an `Answer`; `Failed`, where the body says that the
+server or the one behind it failed (an error object, an end such as "error" or "abort", no message), with or without
+half a text; and None, where it is no body of this API.
+
+Guarantees: whatever a server sends is read without an exception; tool calls keep their arguments as the text that
+came, JSON or not.
+Not covered: size, depth and the key in a body (`intake`); what an error's words mean (`faults`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rcb_agents.faults import Said, said_in
+from rcb_agents.replies import ToolRequest
+
+if TYPE_CHECKING:
+    import openai
+
+Messages = Sequence[Mapping[str, Any]]
+Tools = Sequence[Mapping[str, Any]]
+
+# How servers say in `finish_reason` or `status` that they failed and the model did not end by itself.
+_FAILED_ENDS = frozenset(
+    (
+        *("error", "failed", "failure", "abort", "aborted", "cancelled", "canceled", "timeout"),
+        *("network_error", "server_error", "internal_error", "insufficient_system_resource"),
+        *("queued", "in_progress", "unavailable", "engine_overloaded"),
+    )
+)
+_ENDS = {  # in the words of chat completions
+    **dict.fromkeys(("max_tokens", "model_length", "model_context_window_exceeded"), "length"),
+    **dict.fromkeys(
+        (
+            "safety",
+            "sensitive",
+            "recitation",
+            "blocklist",
+            "prohibited_content",
+            "content_filtered",
+        ),
+        "content_filter",
+    ),
+}
+_MOST_TOKENS = 10**12  # of one call; more is no count
+_MOST_USD = 1e6
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a body says; counts are None where the server gave none."""
+
+    text: str = ""
+    reasoning: str = ""
+    finish_reason: str | None = None
+    refusal: str | None = None
+    tool_calls: tuple[ToolRequest, ...] = ()
+    came_with: Mapping[str, Any] = field(default_factory=dict)
+    """What the API wants to see again with this reply, in a form of its own."""
+    id: str | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    """The part of the prompt that the server had in its cache."""
+    completion_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost_usd: float | None = None
+    """What the server says it charges."""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A body without an answer."""
+
+    said: Said
+
+
+@dataclass(frozen=True)
+class Api:
+    """One API.
+
+    Attributes:
+        path: below the base URL.
+        what: what it answers with, in messages.
+        send: sends a body through the library; what it returns has ``text`` and ``headers``.
+        body: makes a request's body of: settings, the model's name as the server calls it, the conversation, OpenAI
+            function tools (none: no tools are offered), the longest completion (None: the server's own limit), and
+            the names of what the server has refused and what is left out or renamed for that.
+        read: reads a reply's body.
+        echoes: the names in a conversation that are sent only because a reply came with them.
+    """
+
+    path: str
+    what: str
+    send: Callable[[openai.OpenAI, Mapping[str, Any]], Any]
+    body: Callable[..., dict[str, Any]]
+    read: Callable[[Mapping[str, Any]], Answer | Failed | None]
+    echoes: Callable[[Messages], set[str]]
+
+
+def failure(end: str, *errors: object, otherwise: str = "") -> Failed | None:
+    """What a body says of a failure; None if it says nothing of the kind.
+
+    Args:
+        end: how the server says the reply ended.
+        errors: error objects; empty ones say nothing.
+        otherwise: what is wrong with a body that has neither, or "".
+    """
+    for said in (said_in(error) for error in errors if error):
+        if said.message or said.code:
+            return Failed(said if said.message else Said("an error", said.code, said.kind))
+    if end.lower() in _FAILED_ENDS:
+        return Failed(Said(f"the reply ended with {end!r}"))
+    return Failed(Said(otherwise)) if otherwise else None
+
+
+def end_of(reason: object) -> str:
+    """Why a reply ended, in the words of chat completions where they are known; some servers send an object."""
+    word = text_of(reason) or text_of(mapping(reason).get("type"))
+    return _ENDS.get(word.lower(), word)
+
+
+def requests(calls: Iterable[tuple[object, Mapping[str, Any]]]) -> tuple[ToolRequest, ...]:
+    """Tool calls from ids and functions; the same id may stand twice (`replies.with_own_ids`)."""
+    made: list[ToolRequest] = []
+    for number, (call_id, function) in enumerate(calls):
+        arguments = function.get("arguments")
+        if not isinstance(arguments, str):  # some servers send the object itself, or nothing
+            arguments = "" if arguments is None else json.dumps(arguments)
+        name = text_of(function.get("name"))
+        made.append(ToolRequest(text_of(call_id) or f"call{number:05d}", name, arguments))
+    return tuple(made)
+
+
+def given(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what is None."""
+    return {name: value for name, value in wanted.items() if value is not None}
+
+
+def sendable(value: Any) -> Any:
+    """A message that can be sent as UTF-8; replies may hold half a surrogate pair."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {key: sendable(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [sendable(each) for each in value]
+    return value
+
+
+def text_of(value: object) -> str:
+    """A text, or the texts of a list of parts; "" for anything else."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "".join(text_of(part.get("text")) for part in value if isinstance(part, dict))
+    return ""
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """The mapping, or an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def mappings(value: object) -> list[Mapping[str, Any]]:
+    """The items of a list, as mappings."""
+    return [mapping(each) for each in value] if isinstance(value, list) else []
+
+
+def count(*values: object) -> int | None:
+    """The first that is a number of tokens."""
+    for value in values:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS:
+            return value
+    return None
+
+
+def usd(value: object) -> float | None:
+    """An amount of money, if it is one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    amount = float(value) if -_MOST_USD < value < _MOST_USD else math.nan
+    return amount if amount >= 0 else None
