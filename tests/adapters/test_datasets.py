@@ -10,7 +10,8 @@ from typing import Any
 import datasets
 import pytest
 
-from rcb_env.report.training import FORMS, read_rows
+from rcb_env.report.rows import read_rows
+from rcb_env.report.training import FORMS
 
 
 def rcb(*words: str, folder: Path) -> None:

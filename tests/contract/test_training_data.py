@@ -18,9 +18,10 @@ from rcb_env.env.environment import ResearchCodeEnv
 from rcb_env.env.rewards import RewardSpec, reward_spec, rewards_of
 from rcb_env.errors import UsageError
 from rcb_env.play.agent import ModelSettings
+from rcb_env.report.rows import read_rows
 from rcb_env.report.scoring import score
 from rcb_env.report.summary import summarize
-from rcb_env.report.training import FORMS, export, outcomes, read_rows, rows_of
+from rcb_env.report.training import FORMS, export, outcomes, rows_of
 from rcb_env.runs import RunConfig, grade_completions, open_run, run_experiment
 from rcb_env.runs.durable import JsonLines
 from rcb_env.runs.store import RunStore
