@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rcb_env.cli import options
+from rcb_env.cli.output import echo
 
 if TYPE_CHECKING:
     from rcb_env.dataset.papers import Challenge
@@ -131,7 +132,7 @@ def show(challenge: str, dataset: str, with_paper: bool, reference: bool, as_jso
 
     found = load_dataset(dataset).challenge(challenge)
     if as_json:
-        click.echo(json.dumps(_describe(found, with_paper, reference)))
+        echo(json.dumps(_describe(found, with_paper, reference)))
         return
     paper = found.paper
     files = found.workspace()
@@ -144,12 +145,12 @@ def show(challenge: str, dataset: str, with_paper: bool, reference: bool, as_jso
         ("content", found.content_hash),
     ]
     for name, value in heading:
-        click.echo(f"{name + ':':<11}{_printable(value)}")
-    click.echo("\nWhat an agent sees (and the paper, with read_paper):")
+        echo(f"{name + ':':<11}{_printable(value)}")
+    echo("\nWhat an agent sees (and the paper, with read_paper):")
     width = max(len(path) for path in files)
     for path, data in sorted(files.items()):
         note = "the masked file" if path == found.file else ""
-        click.echo(f"  {path:<{width}}  {len(data):>8} bytes  {note}".rstrip())
+        echo(f"  {path:<{width}}  {len(data):>8} bytes  {note}".rstrip())
     _print_text(found.file, found.masked().text)
     if reference:
         _print_text("reference", found.reference)
@@ -182,9 +183,9 @@ def _printable(text: str) -> str:
 
 
 def _print_text(title: str, text: str) -> None:
-    click.echo(f"\n--- {title} ---")
+    echo(f"\n--- {title} ---")
     text = _printable(text)
-    click.echo(text, nl=not text.endswith("\n"))
+    echo(text, nl=not text.endswith("\n"))
 
 
 def _print_rows(
@@ -192,11 +193,11 @@ def _print_rows(
 ) -> None:
     if as_json:
         for row in rows:
-            click.echo(json.dumps(row))
+            echo(json.dumps(row))
         return
     cells = [[_printable(str(row[column])) for column in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     for line in ([name.upper() for name in columns], *cells):
-        click.echo(
+        echo(
             "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
         )

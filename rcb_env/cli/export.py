@@ -7,6 +7,7 @@ from typing import cast
 
 import click
 
+from rcb_env.cli.output import echo
 from rcb_env.errors import counted
 
 _FORMS = ("sft", "preference", "rl")
@@ -64,29 +65,29 @@ def export(
         force=force,
     )
     for problem in made.problems:
-        click.echo(problem, err=True)
+        echo(problem, err=True)
     if made.rows:
-        click.echo(f"{counted(made.rows, 'row')} in {out}")
+        echo(f"{counted(made.rows, 'row')} in {out}")
     for reason, count in made.left_out.items():
-        click.echo(f"left out: {counted(count, 'episode')} ({reason})", err=True)
+        echo(f"left out: {counted(count, 'episode')} ({reason})", err=True)
     if made.rows and made.without_prompts:
         agents = ", ".join(sorted(made.without_prompts))
-        click.echo(
+        echo(
             f"the rows hold assignment and tool calls, not the prompts of {agents}: see docs/training.md",
             err=True,
         )
     if made.rows and made.without_reasoning:
-        click.echo(
+        echo(
             f"reasoning that servers did not show, or that agents asked for, is missing in"
             f" {counted(made.without_reasoning, 'row')}",
             err=True,
         )
     if made.cut_off:
-        click.echo(
+        echo(
             f"{counted(made.cut_off, 'message')} with a call that was cut off: the mask is 0 there",
             err=True,
         )
     if not made.rows:
         more = "" if form == "rl" else "; --format rl takes every finished one"
-        click.echo(f"rcb: no episode gives a row, so {out} is not written{more}", err=True)
+        echo(f"rcb: no episode gives a row, so {out} is not written{more}", err=True)
         raise click.exceptions.Exit(1)

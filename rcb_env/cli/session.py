@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from rcb_env.cli.output import echo
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -61,9 +63,9 @@ def finish(store: RunStore, *, quiet: bool, as_json: bool) -> None:
     summary = summarize(store)
     if not quiet:
         print_tables([summary], brief=False, to_stderr=as_json)
-        click.echo(f"More: rcb report {store.folder}; rcb trajectory {store.folder}", err=True)
+        echo(f"More: rcb report {store.folder}; rcb trajectory {store.folder}", err=True)
     if as_json:
-        click.echo(json.dumps(summary.brief()))
+        echo(json.dumps(summary.brief()))
     if summary.score.coverage == 0:
         raise click.exceptions.Exit(1)
 
@@ -91,4 +93,4 @@ def realise(names: Iterable[str]) -> None:
     from rcb_env.sandbox import images
 
     for name in names:
-        images.realise(name, lambda line: click.echo(line, err=True))
+        images.realise(name, lambda line: echo(line, err=True))

@@ -178,14 +178,12 @@ def _wrong_episode(episode: Mapping[str, Any]) -> str | None:
 @cache
 def _checked(kind: Any) -> type[_Checked]:
     """A dataclass as a model that checks the types of its fields; those of later versions are let be."""
-    hints = get_type_hints(kind)
-    fields: dict[str, Any] = {
-        each.name: (
-            _checked(hint) if dataclasses.is_dataclass(hint := hints[each.name]) else hint,
-            ... if each.default is MISSING and each.default_factory is MISSING else None,
-        )
-        for each in dataclasses.fields(kind)
-    }
+    hints: dict[str, Any] = get_type_hints(kind)
+    fields: dict[str, Any] = {}
+    for each in dataclasses.fields(kind):
+        hint, required = hints[each.name], each.default is each.default_factory is MISSING
+        nested = dataclasses.is_dataclass(hint)
+        fields[each.name] = (_checked(hint) if nested else hint, ... if required else None)
     return create_model(kind.__name__, __base__=_Checked, **fields)
 
 
