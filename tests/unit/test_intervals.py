@@ -30,8 +30,8 @@ def test_none_of_n_papers_is_the_exact_binomial_interval(papers: int) -> None:
     nothing = interval_of([0.0] * papers, [7.0] * papers)
     everything = interval_of([7.0] * papers, [7.0] * papers)
     bound = 100 * (1 - 0.025 ** (1 / papers))
-    assert (nothing.low, nothing.high) == (0.0, pytest.approx(bound))
-    assert (everything.low, everything.high) == (pytest.approx(100 - bound), 100.0)
+    assert (nothing.low, nothing.high) == pytest.approx((0.0, bound))
+    assert (everything.low, everything.high) == pytest.approx((100 - bound, 100.0))
 
 
 @given(st.integers(1, 11))
