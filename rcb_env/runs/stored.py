@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass
 from functools import cache
@@ -161,10 +160,9 @@ def _wrong_episode(episode: Mapping[str, Any]) -> str | None:
     if flaw := _first_flaw(lambda: _checked(Episode).model_validate(episode)):
         return f"episode.{flaw}"
     for name, value in (*episode.items(), *episode["usage"].items()):
-        if isinstance(value, int | float) and not (
-            math.isfinite(value) and (name == "seed" or value >= 0) and abs(value) <= _LARGEST
-        ):
-            return f"episode.{name} is no number that can be"
+        least = -_LARGEST if name == "seed" else 0
+        if isinstance(value, int | float) and not least <= value <= _LARGEST:
+            return f"episode.{name} is no number that it can be"
     if episode["status"] not in get_args(Status):
         return "episode.status is none that this version knows"
     if episode["verdict"] is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import sys
@@ -62,18 +63,25 @@ _DROP_CALLS = ("deepseek_r1_distill", "deepseek_r1_distill_training")
 """These leave out calls beside a content, be it empty; most others fail or write "None" where there is none."""
 
 
+@pytest.fixture(scope="module")
+def rows(run: Path) -> dict[str, dict[str, Any]]:
+    """A row with a repair in it, with both forms of arguments."""
+    found = {}
+    for form in ("objects", "text"):
+        path = run.parent / f"{form}.jsonl"
+        words = ("--format", "rl", "--arguments", form, "--out", str(path))
+        rcb("export", str(run), *words, folder=run.parent)
+        found[form] = next(row for row in read_rows(path) if len(row["messages"]) > 4)
+    return found
+
+
 @pytest.mark.parametrize("name", _WITH_TOOLS)
 def test_chat_templates_of_models_with_tools_render_the_rows(
-    run: Path, tmp_path: Path, name: str
+    rows: dict[str, dict[str, Any]], name: str
 ) -> None:
     """Arguments as text were encoded twice in silence by seven templates, and 26 raised."""
     form = "text" if name in _NEED_TEXT else "objects"
-    path = tmp_path / "rows.jsonl"
-    rcb(
-        *("export", str(run), "--format", "rl", "--out", str(path), "--arguments", form),
-        folder=tmp_path,
-    )
-    row = next(row for row in read_rows(path) if len(row["messages"]) > 4)
+    row = copy.deepcopy(rows[form])
     messages = [*row["messages"], *_call({}, form), *_call({"": '{"code": "x = '}, form)]
     messages[2]["reasoning_content"] = "First I think."
     written = messages[2]["tool_calls"][0]["function"]["arguments"]
