@@ -109,8 +109,10 @@ def trajectory(
         _list_episodes(store, as_json)
         tell_problems([store])
         return
-    line = _longest(store) if challenge is None else _find(store, challenge, sample)
-    tell_problems([store])
+    try:
+        line = _longest(store) if challenge is None else _find(store, challenge, sample)
+    finally:
+        tell_problems([store])
     path = store.trajectory_of(line)
     if as_json:
         echo(path.read_text("utf-8", "replace"), nl=False)

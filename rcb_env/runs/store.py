@@ -70,6 +70,8 @@ class Trajectory:
         """
         self.path = path
         self.attempt = attempt
+        self.last_kind = ""
+        """Of the record that was written last; "" before the first."""
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
@@ -90,6 +92,7 @@ class Trajectory:
             except OSError:
                 take_back(self._fd, size)
                 raise
+        self.last_kind = kind
 
     def close(self) -> None:
         """Put everything on the disk; safe to call twice."""

@@ -25,6 +25,7 @@ from typing import Any, get_args, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from rcb_env.grading.verdict import Status, Verdict
+from rcb_env.play.agent import Usage
 from rcb_env.play.episode import Episode
 from rcb_env.runs.durable import dump
 
@@ -156,13 +157,18 @@ class Plan:
         return None
 
 
+def wrong_usage(usage: object) -> str | None:
+    """What is wrong with stored usage of models; None: nothing."""
+    if flaw := _first_flaw(lambda: _checked(Usage).model_validate(usage)):
+        return flaw
+    return _wrong_number(usage)  # type: ignore[arg-type]
+
+
 def _wrong_episode(episode: Mapping[str, Any]) -> str | None:
     if flaw := _first_flaw(lambda: _checked(Episode).model_validate(episode)):
         return f"episode.{flaw}"
-    for name, value in (*episode.items(), *episode["usage"].items()):
-        least = -_LARGEST if name == "seed" else 0
-        if isinstance(value, int | float) and not least <= value <= _LARGEST:
-            return f"episode.{name} is no number that it can be"
+    if flaw := _wrong_number(episode) or _wrong_number(episode["usage"]):
+        return f"episode.{flaw}"
     if episode["status"] not in get_args(Status):
         return "episode.status is none that this version knows"
     if episode["verdict"] is not None:
@@ -170,6 +176,14 @@ def _wrong_episode(episode: Mapping[str, Any]) -> str | None:
             Verdict.from_dict(episode["verdict"])
         except (ValueError, TypeError, AttributeError):
             return "episode.verdict is no verdict"
+    return None
+
+
+def _wrong_number(fields: Mapping[str, Any]) -> str | None:
+    for name, value in fields.items():
+        least = -_LARGEST if name == "seed" else 0
+        if isinstance(value, int | float) and not least <= value <= _LARGEST:
+            return f"{name} is no number that it can be"
     return None
 
 

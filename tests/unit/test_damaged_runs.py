@@ -19,6 +19,8 @@ from click.testing import CliRunner
 
 from rcb_env.cli.main import rcb
 from rcb_env.errors import RcbError
+from rcb_env.runs.plan import RunConfig
+from rcb_env.runs.spending import RunMeter
 from rcb_env.runs.store import RunStore
 from tests.made_runs import finish, plan_of
 
@@ -229,6 +231,21 @@ def test_a_trajectory_that_is_a_link_out_of_the_folder_is_not_read(
         assert "my key" not in ended.text
 
 
+@pytest.mark.parametrize("cut_off", ["x", {"prompt_tokens": "x"}, {"cost_usd": -1.0}])
+def test_spending_that_cannot_be_read_is_named(
+    sound: Path, tmp_path: Path, cut_off: object
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(sound, folder)
+    sessions = [{"cut_off": {"prompt_tokens": 5}}, {"cut_off": cut_off}]
+    path = folder / "sessions.jsonl"
+    path.write_text("".join(json.dumps(session) + "\n" for session in sessions))
+    store = RunStore.open(folder)
+    assert RunMeter(RunConfig(agent="noop"), store).usage.prompt_tokens == 5
+    (problem,) = store.problems
+    assert problem.startswith(f"{path}:2: what was spent is not known: ")
+
+
 @pytest.mark.parametrize(
     "record",
     [
@@ -293,6 +310,6 @@ def test_nothing_reaches_a_real_terminal(tmp_path: Path) -> None:
     finally:
         os.close(master)
     assert process.wait() == 0
-    assert rb"\x1b]0;owned\x07" in shown
+    assert rb"\x1b]0;owned" in shown
     for harm in (b"\x1b]", b"\x07", b"\x1b[2J", b"\xc2\x9b"):
         assert harm not in shown
