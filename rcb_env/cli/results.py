@@ -84,9 +84,19 @@ def expanded(runs: Sequence[str]) -> list[Path]:
 @click.command()
 @click.argument("run", metavar="RUN")
 @click.argument("challenge", required=False)
-@click.option("--sample", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--sample",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Which of the challenge's episodes, from 0.",
+)
 @click.option("--longest", is_flag=True, help="Choose the episode with the most steps.")
-@click.option("--max-chars", type=click.IntRange(min=1), help="Cut longer texts, and say so.")
+@click.option(
+    "--max-chars",
+    type=click.IntRange(min=1),
+    help="Cut texts that are longer, and say by how much.",
+)
 @options.as_json
 def trajectory(
     run: str,
