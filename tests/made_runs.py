@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rcb_env.play.agent import Usage
-from rcb_env.play.episode import Episode
+from rcb_env.play.record import Episode
 from rcb_env.runs.store import RunStore
 from rcb_env.runs.stored import EpisodeKey, keys
 

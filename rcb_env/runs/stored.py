@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from rcb_env.grading.verdict import Status, Verdict
 from rcb_env.play.agent import Usage
-from rcb_env.play.episode import Episode
+from rcb_env.play.record import Episode
 from rcb_env.runs.durable import dump
 
 _LARGEST = 2**53
