@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from rcb_env.cli.output import console, echo
+
 
 def play_arms(given: Mapping[str, Any], folder: Path | None, *, resume: bool) -> None:
     """Play or go on with the arms that the options of `rcb run` name.
@@ -38,23 +40,22 @@ def play_arms(given: Mapping[str, Any], folder: Path | None, *, resume: bool) ->
     sandbox, why = prepare_sandbox(base.sandbox, images)
     folder = folder or default_folder("arms")
     with open_arms(replace(base, sandbox=sandbox), agents, folder, resume=resume) as arms:
-        click.echo(f"arms: {folder}", err=True)
+        echo(f"arms: {folder}", err=True)
         for config, store in arms.values():
             for problem in store.problems:
-                click.echo(problem, err=True)
+                echo(problem, err=True)
             try:
                 with show_progress(config.agent, f"sandbox: {sandbox} ({why})") as tell:
                     run_experiment(config, store, progress=tell)
             except RunBudgetSpent as error:  # of this arm; the others have their own
-                click.echo(str(error), err=True)
+                echo(str(error), err=True)
             except Interrupted:
-                click.echo(f"all arms go on with: rcb run --resume {folder}", err=True)
+                echo(f"all arms go on with: rcb run --resume {folder}", err=True)
                 raise
         _finish(folder, list(arms), quiet=given["quiet"], as_json=given["as_json"])
 
 
 def _finish(folder: Path, names: list[str], *, quiet: bool, as_json: bool) -> None:
-    from rcb_env.cli.results import console_for
     from rcb_env.report import comparison, tables
     from rcb_env.report.summary import summarize
     from rcb_env.runs.store import RunStore
@@ -62,14 +63,14 @@ def _finish(folder: Path, names: list[str], *, quiet: bool, as_json: bool) -> No
     stores = [RunStore.open(folder / name) for name in names]
     summaries = [summarize(store) for store in stores]
     if not quiet:
-        console = console_for(to_stderr=as_json)
-        console.print(tables.runs_table(summaries))
+        shown = console(to_stderr=as_json)
+        shown.print(tables.runs_table(summaries))
         for name, store in list(zip(names, stores, strict=True))[1:]:
             pair = comparison.compare_runs(stores[0], store, names=(names[0], name))
-            tables.print_comparison(console, pair, brief=True)
-        click.echo(f"More: rcb report {folder}; rcb compare {folder}", err=True)
+            tables.print_comparison(shown, pair, brief=True)
+        echo(f"More: rcb report {folder}; rcb compare {folder}", err=True)
     if as_json:
         runs = [summary.brief() for summary in summaries]
-        click.echo(json.dumps({"run": str(folder), "arms": runs}))
+        echo(json.dumps({"run": str(folder), "arms": runs}))
     if any(summary.score.coverage == 0 for summary in summaries):
         raise click.exceptions.Exit(1)

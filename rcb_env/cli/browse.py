@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rcb_env.cli import options
+from rcb_env.cli.output import echo
 
 if TYPE_CHECKING:
     from rcb_env.dataset.papers import Challenge
@@ -126,17 +127,32 @@ def _settings(agent: type[Any]) -> dict[str, object]:
 @click.option("--reference", is_flag=True, help="Also print the code that is missing.")
 @options.as_json
 def show(challenge: str, dataset: str, with_paper: bool, reference: bool, as_json: bool) -> None:
-    """Show a challenge: its hint, its size, and the files an agent sees."""
-    from rcb_env.dataset.loading import load_dataset
+    """Show a challenge: its hint, its size, and the files an agent sees.
 
-    found = load_dataset(dataset).challenge(challenge)
+    Says which data set it is from, and which other known data set has the same id.
+    """
+    from rcb_env.dataset.loading import load_dataset
+    from rcb_env.errors import UsageError
+
+    searched = load_dataset(dataset)
+    others = _others_with(challenge, dataset)
+    try:
+        found = searched.challenge(challenge)
+    except UsageError as error:
+        told = [f"{error} It is not in the data set {searched.name}"]
+        told += [f"{other} has it: add --dataset {other}" for other in others]
+        if any(paper.id == challenge for paper in searched.papers):
+            told.append(f"it is a paper: `rcb list challenges --papers {challenge}`")
+        raise UsageError("; ".join(told)) from None
     if as_json:
-        click.echo(json.dumps(_describe(found, with_paper, reference)))
+        described = _describe(found, with_paper, reference)
+        echo(json.dumps({**described, "dataset": searched.name, "also_in": others}))
         return
     paper = found.paper
     files = found.workspace()
     heading = [
         ("challenge", found.id),
+        ("data set", searched.name + "".join(f"; {other} has this id too" for other in others)),
         ("paper", f"{paper.title} ({', '.join(filter(None, (paper.venue, paper.arxiv)))})"),
         ("hint", found.hint),
         ("file", f"{found.file}, line {found.region.start + 1} of the annotated file"),
@@ -144,17 +160,34 @@ def show(challenge: str, dataset: str, with_paper: bool, reference: bool, as_jso
         ("content", found.content_hash),
     ]
     for name, value in heading:
-        click.echo(f"{name + ':':<11}{_printable(value)}")
-    click.echo("\nWhat an agent sees (and the paper, with read_paper):")
+        echo(f"{name + ':':<11}{_printable(value)}")
+    echo("\nWhat an agent sees (and the paper, with read_paper):")
     width = max(len(path) for path in files)
     for path, data in sorted(files.items()):
         note = "the masked file" if path == found.file else ""
-        click.echo(f"  {path:<{width}}  {len(data):>8} bytes  {note}".rstrip())
+        echo(f"  {path:<{width}}  {len(data):>8} bytes  {note}".rstrip())
     _print_text(found.file, found.masked().text)
     if reference:
         _print_text("reference", found.reference)
     if with_paper:
         _print_text("paper", paper.text)
+
+
+def _others_with(challenge: str, dataset: str) -> list[str]:
+    """The data sets known by name, beside this one, that have a challenge of this id."""
+    from rcb_env.dataset.loading import NAMES, load_dataset
+    from rcb_env.errors import UsageError
+
+    found = []
+    for name in NAMES:
+        if name == dataset:
+            continue
+        try:
+            load_dataset(name).challenge(challenge)
+        except UsageError:  # not in it, or not pulled
+            continue
+        found.append(name)
+    return found
 
 
 def _describe(challenge: Challenge, with_paper: bool, reference: bool) -> Mapping[str, object]:
@@ -182,9 +215,9 @@ def _printable(text: str) -> str:
 
 
 def _print_text(title: str, text: str) -> None:
-    click.echo(f"\n--- {title} ---")
+    echo(f"\n--- {title} ---")
     text = _printable(text)
-    click.echo(text, nl=not text.endswith("\n"))
+    echo(text, nl=not text.endswith("\n"))
 
 
 def _print_rows(
@@ -192,11 +225,11 @@ def _print_rows(
 ) -> None:
     if as_json:
         for row in rows:
-            click.echo(json.dumps(row))
+            echo(json.dumps(row))
         return
     cells = [[_printable(str(row[column])) for column in columns] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     for line in ([name.upper() for name in columns], *cells):
-        click.echo(
+        echo(
             "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
         )

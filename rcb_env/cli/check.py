@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rcb_env.cli import options
+from rcb_env.cli.output import echo
 from rcb_env.errors import counted
 
 if TYPE_CHECKING:
@@ -184,10 +185,10 @@ def _standing(record: CertificateFile, paper: Paper) -> str:
 def _print(certificate: Certificate, standing: str, as_json: bool) -> None:
     if as_json:
         told = {**certificate.to_dict(), "ok": certificate.ok, "standing": standing}
-        click.echo(json.dumps(told))
+        echo(json.dumps(told))
         return
     for problem in certificate.problems:
-        click.echo(str(problem))
+        echo(str(problem))
     excused = sum(1 for survivor in certificate.survivors if survivor.reason)
     facts = [counted(len(certificate.problems), "problem") if certificate.problems else "certified"]
     if standing:
@@ -202,24 +203,24 @@ def _print(certificate: Certificate, standing: str, as_json: bool) -> None:
     if certificate.warm_test_s is not None:
         facts.append(f"a warm test run takes {certificate.warm_test_s * 1000:.0f} ms")
     for note in certificate.notes:
-        click.echo(f"{certificate.paper}: {note}")
-    click.echo(f"{certificate.paper}: {'; '.join(facts)}")
+        echo(f"{certificate.paper}: {note}")
+    echo(f"{certificate.paper}: {'; '.join(facts)}")
 
 
 def _print_survey(report: SuiteReport, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({**report.to_dict(), "ok": report.ok}))
+        echo(json.dumps({**report.to_dict(), "ok": report.ok}))
         return
     if report.unavailable:
-        click.echo(f"{report.paper}: not available here: {report.unavailable}")
+        echo(f"{report.paper}: not available here: {report.unavailable}")
         return
     for problem in (*report.problems, *(finding.where for finding in report.findings)):
-        click.echo(str(problem))
+        echo(str(problem))
     facts = [f"the reference passes {report.passed} of {report.challenges} challenges"]
     facts += _counts([report])
     if report.warm_test_s is not None:
         facts.append(f"a warm test run takes {report.warm_test_s * 1000:.0f} ms")
-    click.echo(f"{report.paper}: {'; '.join(facts)}")
+    echo(f"{report.paper}: {'; '.join(facts)}")
 
 
 def _print_sums(reports: Sequence[SuiteReport]) -> None:
@@ -233,7 +234,7 @@ def _print_sums(reports: Sequence[SuiteReport]) -> None:
         f"the reference passes {passed} of their {planned} challenges",
         *_counts(able),
     ]
-    click.echo("\n" + "\n".join(facts))
+    echo("\n" + "\n".join(facts))
 
 
 def _counts(reports: Sequence[SuiteReport]) -> list[str]:

@@ -7,6 +7,7 @@ import json
 import click
 
 from rcb_env.cli import options
+from rcb_env.cli.output import echo
 
 
 @click.command()
@@ -34,13 +35,13 @@ def clean(of_everybody: bool, as_json: bool) -> None:
     folders = [str(folder) for folder in scratch.remove_leftovers()]
     if as_json:
         found = {"containers": containers, "folders": folders, "engine": not trouble}
-        click.echo(json.dumps({**found, "trouble": trouble}))
+        echo(json.dumps({**found, "trouble": trouble}))
         return
     for container in containers:
-        click.echo(f"removed container {container[:12]}")
+        echo(f"removed container {container[:12]}")
     for folder in folders:
-        click.echo(f"removed folder {folder}")
+        echo(f"removed folder {folder}")
     if trouble:
-        click.echo(f"no containers were looked for: {trouble}", err=True)
+        echo(f"no containers were looked for: {trouble}", err=True)
     if not containers and not folders:
-        click.echo("nothing to remove")
+        echo("nothing to remove")

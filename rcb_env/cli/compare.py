@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from rcb_env.cli import options
+from rcb_env.cli.output import console, echo
 
 
 @click.command()
@@ -19,11 +20,12 @@ from rcb_env.cli import options
 def compare(runs: Sequence[str], brief: bool, as_json: bool) -> None:
     """Compare runs: B against A, on the challenges that both planned.
 
-    Prints both rates, plain and scaled, the difference with its interval (paired, papers resampled), the exact McNemar
-    p, the discordant challenges, and pass rates by test runs, actions, model calls, tokens and money. More than two
-    runs, or a folder that holds runs (as `rcb run --arms` makes it), are compared pair by pair. With --json one object for each pair, one a line.
+    Prints both rates, plain and scaled, the difference with its 95 % interval (paired, over papers), the exact McNemar
+    p, the challenges that only one of them solved, and pass rates by test runs, actions, model calls, tokens and money.
+    More than two runs, or a folder that holds runs (`rcb run --arms` makes one), are compared pair by pair. With --json:
+    one object for each pair, one a line.
     """
-    from rcb_env.cli.results import console_for, expanded
+    from rcb_env.cli.results import expanded, tell_problems
     from rcb_env.errors import UsageError
     from rcb_env.report import comparison, tables
     from rcb_env.runs.store import RunStore
@@ -32,23 +34,22 @@ def compare(runs: Sequence[str], brief: bool, as_json: bool) -> None:
     names = _names(folders)
     stores = [RunStore.open(folder) for folder in folders]
     if len(stores) < 2:
-        raise UsageError(f"{runs[0]} is one run: with which other one is it to be compared?")
+        raise UsageError(f"{runs[0]} is one run; name another one to compare it with")
     pairs = [
         comparison.compare_runs(stores[a], stores[b], names=(names[a], names[b]))
         for a, b in itertools.combinations(range(len(stores)), 2)
     ]
     if as_json:
         for pair in pairs:
-            click.echo(json.dumps(pair.to_dict()))
+            echo(json.dumps(pair.to_dict()))
+        tell_problems(stores)
         return
-    console = console_for(to_stderr=False)
+    shown = console()
     for number, pair in enumerate(pairs):
         if number:
-            console.print()
-        tables.print_comparison(console, pair, brief=brief)
-    for store in stores:
-        for problem in store.problems:
-            click.echo(problem, err=True)
+            shown.print()
+        tables.print_comparison(shown, pair, brief=brief)
+    tell_problems(stores)
 
 
 def _names(folders: Sequence[Path]) -> list[str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 import click
 
 from rcb_env.cli import options
+from rcb_env.cli.output import echo
 
 _BUBBLEWRAP = (
     "Debian, Ubuntu: sudo apt-get install bubblewrap; Fedora: sudo dnf install bubblewrap;"
@@ -79,15 +80,15 @@ def doctor(prepare: bool, dataset: str, quiet: bool, as_json: bool) -> None:
     findings = [_python(), *sandboxes, *_environments(images), *_keys()]
     able = any(finding.works for finding in sandboxes)
     if as_json:
-        click.echo(json.dumps({"works": able, "findings": [asdict(one) for one in findings]}))
+        echo(json.dumps({"works": able, "findings": [asdict(one) for one in findings]}))
     elif not quiet or not able:
         for one in findings:
             mark = {True: "ok", False: "--", None: "  "}[one.works]
-            click.echo(f"{mark:<3}{one.name + ':':<22}{one.found}")
+            echo(f"{mark:<3}{one.name + ':':<22}{one.found}")
             if one.fix:
-                click.echo(f"{'':<25}to get it: {one.fix}")
+                echo(f"{'':<25}to get it: {one.fix}")
         where = " and ".join(one.name for one in sandboxes if one.works)
-        click.echo(f"\nCode can be run in {where}." if able else "\nNo sandbox works here yet.")
+        echo(f"\nCode can be run in {where}." if able else "\nNo sandbox works here yet.")
     if not able:
         raise click.exceptions.Exit(1)
 

@@ -7,6 +7,7 @@ from typing import cast
 
 import click
 
+from rcb_env.cli.output import echo
 from rcb_env.errors import counted
 
 _FORMS = ("sft", "preference", "rl")
@@ -32,13 +33,23 @@ _FORMS = ("sft", "preference", "rl")
     help="What steps earn: sparse, cases, lines or shaped, with settings or without:"
     " cases:shaping=0.5,step_cost=0.01",
 )
+@click.option(
+    "--arguments",
+    type=click.Choice(("objects", "text")),
+    default="objects",
+    show_default=True,
+    help="Arguments of tool calls: objects, as chat templates need them, or JSON text, as OpenAI's API has it.",
+)
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
-def export(runs: Sequence[str], form: str, out: str, reward: str, force: bool) -> None:
-    """Write runs as training data: OpenAI chat messages with tool calls and masks.
+def export(
+    runs: Sequence[str], form: str, out: str, reward: str, arguments: str, force: bool
+) -> None:
+    """Write runs as training data: chat messages with tool calls and masks.
 
-    A folder that holds runs stands for all of them. The messages are the assignment, the tool calls and their answers. Of
-    agents that make the calls for their model (single-shot, repair, best-of-n, plan), the prompts that the model was
-    sent are not in them; `rcb trajectory` shows those. Exit code 1, and no FILE, if no episode gives a row.
+    A folder that holds runs stands for all of them. The messages are the assignment, the tool calls and their answers,
+    with the model's reasoning where the server showed it. The mask is 1 for what the model wrote. Some agents make the
+    calls for their model (single-shot, repair, best-of-n, plan): the prompts that they sent it are not in the rows;
+    `rcb trajectory` shows them. If no episode gives a row, no FILE is written and the exit code is 1.
     """
     from rcb_env.cli.results import expanded
     from rcb_env.env.rewards import reward_spec
@@ -46,19 +57,37 @@ def export(runs: Sequence[str], form: str, out: str, reward: str, force: bool) -
 
     spec = reward_spec(reward)
     made = training.export(
-        expanded(runs), cast("training.Form", form), out, reward=spec, force=force
+        expanded(runs),
+        cast("training.Form", form),
+        out,
+        reward=spec,
+        arguments=cast("training.Arguments", arguments),
+        force=force,
     )
+    for problem in made.problems:
+        echo(problem, err=True)
     if made.rows:
-        click.echo(f"{counted(made.rows, 'row')} in {out}")
+        echo(f"{counted(made.rows, 'row')} in {out}")
     for reason, count in made.left_out.items():
-        click.echo(f"left out: {counted(count, 'episode')} ({reason})", err=True)
+        echo(f"left out: {counted(count, 'episode')} ({reason})", err=True)
     if made.rows and made.without_prompts:
         agents = ", ".join(sorted(made.without_prompts))
-        click.echo(
+        echo(
             f"the rows hold assignment and tool calls, not the prompts of {agents}: see docs/training.md",
+            err=True,
+        )
+    if made.rows and made.without_reasoning:
+        echo(
+            f"reasoning that servers did not show, or that agents asked for, is missing in"
+            f" {counted(made.without_reasoning, 'row')}",
+            err=True,
+        )
+    if made.cut_off:
+        echo(
+            f"{counted(made.cut_off, 'message')} with a call that was cut off: the mask is 0 there",
             err=True,
         )
     if not made.rows:
         more = "" if form == "rl" else "; --format rl takes every finished one"
-        click.echo(f"rcb: no episode gives a row, so {out} is not written{more}", err=True)
+        echo(f"rcb: no episode gives a row, so {out} is not written{more}", err=True)
         raise click.exceptions.Exit(1)

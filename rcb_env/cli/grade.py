@@ -46,6 +46,7 @@ def grade(
     the code is extracted) or `code` (goes into the region as it is). With --papers or --challenges, what the file lacks
     of them counts as missing.
     """
+    from rcb_env.cli.results import tell_problems
     from rcb_env.cli.session import finish, prepare_sandbox, show_progress
     from rcb_env.dataset.loading import load_dataset
     from rcb_env.errors import UsageError
@@ -63,7 +64,10 @@ def grade(
     if again and extractor != "robust":
         raise UsageError("a run's code is extracted already: --extractor is for files of replies")
     if again:
-        source_of = RunStore.open(path).record.get("dataset", {}).get("source", "bundled")
+        stored = RunStore.open(path)
+        stored.finished()  # reads every line, and so finds what is damaged
+        tell_problems([stored])
+        source_of = stored.record.get("dataset", {}).get("source", "bundled")
         dataset = dataset or str(source_of)
     images = {paper.image for paper in load_dataset(dataset or "bundled").papers}
     folder = Path(out) if out is not None else default_folder(f"graded-{path.resolve().stem}")

@@ -8,6 +8,7 @@ from dataclasses import asdict
 import click
 
 from rcb_env.cli import options
+from rcb_env.cli.output import echo
 
 
 @click.group()
@@ -30,9 +31,9 @@ def build(image: str | None, base: str | None) -> None:
         tag = docker_images.build(
             name,
             base=base or docker_images.DEFAULT_BASE,
-            progress=lambda line: click.echo(line, err=True),
+            progress=lambda line: echo(line, err=True),
         )
-        click.echo(tag)
+        echo(tag)
 
 
 @images.command("list")
@@ -43,10 +44,10 @@ def list_images(as_json: bool) -> None:
 
     for image in docker_images.built():
         if as_json:
-            click.echo(json.dumps(asdict(image)))
+            echo(json.dumps(asdict(image)))
         else:
             old = "" if image.wanted else "  (old)"
-            click.echo(f"{image.tag}  {image.digest[:19]}  {image.size_bytes / 1e6:.0f} MB{old}")
+            echo(f"{image.tag}  {image.digest[:19]}  {image.size_bytes / 1e6:.0f} MB{old}")
 
 
 @images.command()
@@ -55,4 +56,4 @@ def prune() -> None:
     from rcb_env.sandbox import docker_images
 
     for tag in docker_images.prune():
-        click.echo(tag)
+        echo(tag)

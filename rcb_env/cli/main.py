@@ -34,6 +34,7 @@ from rcb_env.cli import (
     serve,
     suggest,
 )
+from rcb_env.cli.output import echo
 from rcb_env.errors import RcbError
 
 
@@ -112,11 +113,11 @@ def _run(arguments: Sequence[str] | None) -> int:
         what = "the output" if error.filename is None else str(error.filename)
         return _fail(f"{what}: {error.strerror}")
     except (click.Abort, KeyboardInterrupt):
-        click.echo("rcb: interrupted", err=True)
+        echo("rcb: interrupted", err=True)
         return 130
     return code if isinstance(code, int) else 0
 
 
 def _fail(message: str, code: int = 2) -> int:
-    click.echo("rcb: " + " ".join(message.split()), err=True)
+    echo("rcb: " + " ".join(message.split()), err=True)
     return code

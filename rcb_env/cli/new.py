@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from rcb_env.cli.output import echo
+
 
 @click.command()
 @click.argument("paper")
@@ -28,9 +30,9 @@ def new(paper: str, dataset: Path) -> None:
     from rcb_env.dataset import bundled
 
     for path in create(paper, dataset):
-        click.echo(f"wrote {path}")
-    click.echo(f"\nWhat remains to be written: rcb check --dataset {dataset} {paper}")
-    click.echo(f"Regions for its code:        rcb suggest {dataset / paper / 'src' / 'example.py'}")
+        echo(f"wrote {path}")
+    echo(f"\nWhat remains to be written: rcb check --dataset {dataset} {paper}")
+    echo(f"Regions for its code:        rcb suggest {dataset / paper / 'src' / 'example.py'}")
     default = dataset.resolve() == bundled.folder("papers").resolve()
     chosen = "without --dataset" if default else f"with --dataset {dataset}"
-    click.echo(f"Finished or not, it is listed and played: rcb list, rcb run {chosen}")
+    echo(f"Finished or not, it is listed and played: rcb list, rcb run {chosen}")

@@ -12,7 +12,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-import click
+from rcb_env.cli.output import console, echo
 
 if TYPE_CHECKING:
     import rich.progress
@@ -39,7 +39,6 @@ class Progress:
 
     def __enter__(self) -> Progress:
         if sys.stderr.isatty():
-            from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
             from rich.progress import Progress as Bar
 
@@ -49,7 +48,7 @@ class Progress:
                 MofNCompleteColumn(),
                 TimeElapsedColumn(),
                 TextColumn("{task.fields[status]}", markup=False),
-                console=Console(stderr=True),
+                console=console(to_stderr=True),
                 transient=True,
             )
             self._bar.start()
@@ -83,7 +82,7 @@ class Progress:
             if finished or now - self._last_plain >= self._plain_every_s:
                 self._last_plain = now
                 self._shown = (status, done, total)
-                click.echo(f"{self._title}: {done}/{total} {status}".rstrip(), err=True)
+                echo(f"{self._title}: {done}/{total} {status}".rstrip(), err=True)
 
     def note(self, line: str) -> None:
         """Print a line of its own, above the moving one."""
@@ -91,4 +90,4 @@ class Progress:
             if self._bar is not None:
                 self._bar.console.print(line, markup=False, highlight=False)
             else:
-                click.echo(line, err=True)
+                echo(line, err=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from rcb_env.cli.output import echo
+
 
 @click.command()
 @click.argument("name", metavar="NAME")
@@ -26,6 +28,6 @@ def pull(name: str, source: str | None) -> None:
     if name not in PUBLISHED:
         raise unknown("data set", name, PUBLISHED)
     wanted = PUBLISHED[name]
-    folder, fetched = pull_now(wanted, source, tell=lambda line: click.echo(line, err=True))
+    folder, fetched = pull_now(wanted, source, tell=lambda line: echo(line, err=True))
     held = f"{wanted.papers} papers, {wanted.challenges} challenges, {wanted.lines:,} lines"
-    click.echo(f"{name}: {held}, in {folder}" + ("" if fetched else " (it was there already)"))
+    echo(f"{name}: {held}, in {folder}" + ("" if fetched else " (it was there already)"))

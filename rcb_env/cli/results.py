@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rcb_env.cli import options
+from rcb_env.cli.output import console, echo
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from rcb_env.report.summary import RunSummary
     from rcb_env.runs.store import RunStore
-
-_WIDTH_WITHOUT_TERMINAL = 140
 
 
 @click.command()
@@ -28,7 +25,11 @@ _WIDTH_WITHOUT_TERMINAL = 140
 def report(runs: Sequence[str], brief: bool, as_csv: bool, as_json: bool) -> None:
     """Report on runs: pass rate, scaled pass rate, intervals, coverage, per paper.
 
-    A folder that holds runs stands for all of them. With --json one object for each run, one a line, in the order given.
+    Names the challenges that were not solved. A folder that holds runs stands for all of them. With --json: one object
+    for each run, one a line, in the order given.
+
+    The column "95 %" says how far a rate may be off for other papers like these. It treats a paper as one draw, since
+    its challenges succeed and fail together.
     """
     from rcb_env.errors import UsageError
     from rcb_env.report import export, summary
@@ -38,12 +39,13 @@ def report(runs: Sequence[str], brief: bool, as_csv: bool, as_json: bool) -> Non
     if as_csv and (as_json or len(stores) > 1):
         raise UsageError("--csv takes one run and no --json")
     if as_csv:
-        click.echo(export.to_csv(stores[0]), nl=False)
+        echo(export.to_csv(stores[0]), nl=False)
+        tell_problems(stores)
         return
     summaries = [summary.summarize(store) for store in stores]
     if as_json:
         for one in summaries:
-            click.echo(export.to_json(one, indent=None))
+            echo(export.to_json(one, indent=None))
         return
     print_tables(summaries, brief=brief)
 
@@ -58,24 +60,14 @@ def print_tables(summaries: Sequence[RunSummary], *, brief: bool, to_stderr: boo
     """
     from rcb_env.report import tables
 
-    console = console_for(to_stderr=to_stderr)
+    shown = console(to_stderr=to_stderr)
     if not brief:
-        tables.print_report(console, summaries)
+        tables.print_report(shown, summaries)
         return
-    console.print(tables.runs_table(summaries))
+    shown.print(tables.runs_table(summaries))
     for one in summaries:
         for problem in one.problems:
-            console.print(problem, markup=False, highlight=False, soft_wrap=True)
-
-
-def console_for(*, to_stderr: bool) -> Console:
-    """A console for tables, wide enough where there is no terminal to ask."""
-    from rich.console import Console
-
-    console = Console(stderr=to_stderr)
-    if not console.is_terminal:
-        console = Console(stderr=to_stderr, width=_WIDTH_WITHOUT_TERMINAL)
-    return console
+            shown.print(problem, markup=False, highlight=False, soft_wrap=True)
 
 
 def expanded(runs: Sequence[str]) -> list[Path]:
@@ -92,9 +84,19 @@ def expanded(runs: Sequence[str]) -> list[Path]:
 @click.command()
 @click.argument("run", metavar="RUN")
 @click.argument("challenge", required=False)
-@click.option("--sample", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--sample",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Which of the challenge's episodes, from 0.",
+)
 @click.option("--longest", is_flag=True, help="Choose the episode with the most steps.")
-@click.option("--max-chars", type=click.IntRange(min=1), help="Cut longer texts, and say so.")
+@click.option(
+    "--max-chars",
+    type=click.IntRange(min=1),
+    help="Cut texts that are longer, and say by how much.",
+)
 @options.as_json
 def trajectory(
     run: str,
@@ -104,27 +106,36 @@ def trajectory(
     max_chars: int | None,
     as_json: bool,
 ) -> None:
-    """Print an episode of a run step by step, as Markdown; without CHALLENGE, list the episodes.
+    """Print an episode of a run step by step, as Markdown. Without CHALLENGE: list the episodes.
 
-    With --json: the records as they are stored, or one object for each episode, one a line.
+    Of code that was graded and not played, prints the code and what is wrong with it. With --json: the records as they
+    are stored, or one object for each episode, one a line.
     """
-    from rcb_env.report.trajectory import read_trajectory, render
-    from rcb_env.runs.durable import JsonLines
+    from rcb_env.report.trajectory import read_trajectory
     from rcb_env.runs.store import RunStore
 
     store = RunStore.open(run)
     if challenge is None and not longest:
         _list_episodes(store, as_json)
+        tell_problems([store])
         return
-    line = _longest(store) if challenge is None else _find(store, challenge, sample)
-    path = Path(run) / line["trajectory"]
+    try:
+        line = _longest(store) if challenge is None else _find(store, challenge, sample)
+    finally:
+        tell_problems([store])
+    path = store.trajectory_of(line)
     if as_json:
-        click.echo(path.read_text("utf-8"), nl=False)
+        echo(path.read_text("utf-8", "replace"), nl=False)
         return
-    text = read_trajectory(path)
-    if max_chars is not None:
-        text = render(JsonLines(path).read(lambda _problem: None), max_chars=max_chars)
-    click.echo(f"{path}\n\n{text}", nl=False)
+    text = read_trajectory(path, code=line["episode"]["code"], max_chars=max_chars)
+    echo(f"{path}\n\n{text}", nl=False)
+
+
+def tell_problems(stores: Sequence[RunStore]) -> None:
+    """Say on stderr what was found damaged in some runs."""
+    for store in stores:
+        for problem in store.problems:
+            echo(problem, err=True)
 
 
 def _list_episodes(store: RunStore, as_json: bool) -> None:
@@ -133,10 +144,10 @@ def _list_episodes(store: RunStore, as_json: bool) -> None:
     if as_json:
         for line in store.latest():
             row = {name: line["episode"].get(name) for name in EPISODE}
-            click.echo(json.dumps({**row, "trajectory": line["trajectory"]}))
+            echo(json.dumps({**row, "trajectory": line["trajectory"]}))
         return
-    console_for(to_stderr=False).print(episodes_table(line["episode"] for line in store.latest()))
-    click.echo(f"One of them: rcb trajectory {store.folder} CHALLENGE --sample N", err=True)
+    console().print(episodes_table(line["episode"] for line in store.latest()))
+    echo(f"One of them: rcb trajectory {store.folder} CHALLENGE --sample N", err=True)
 
 
 def _find(store: RunStore, challenge: str, sample: int) -> dict[str, Any]:

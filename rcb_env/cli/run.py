@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from rcb_env.cli import options
+from rcb_env.cli.output import echo
 from rcb_env.cli.session import finish, prepare_sandbox, show_progress
 from rcb_env.cli.settings import run_config, with_record
 from rcb_env.env.settings import Rules, Shown
@@ -189,9 +190,9 @@ def _play(given: Mapping[str, Any], folder: Path | None, *, resume: bool) -> Non
     sandbox, why = prepare_sandbox(config.sandbox, images)
     config = replace(config, sandbox=sandbox)
     with open_run(config, folder, resume=resume) as store:
-        click.echo(f"run: {store.folder}", err=True)
+        echo(f"run: {store.folder}", err=True)
         for problem in store.problems:
-            click.echo(problem, err=True)
+            echo(problem, err=True)
         title = store.record["config"]["agent"]  # in its shortest form, as in reports
         with show_progress(title, f"sandbox: {sandbox} ({why})") as tell:
             try:

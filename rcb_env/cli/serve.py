@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rcb_env.cli import options
+from rcb_env.cli.output import echo
 from rcb_env.env.settings import Rules, Shown
 
 if TYPE_CHECKING:
@@ -76,15 +77,13 @@ def serve(context: click.Context, /, **given: Any) -> None:
     chosen, why = prepare_sandbox(config.sandbox, [_image(config, challenge)])
     with open_run(replace(config, sandbox=chosen), folder, resume=going_on) as store:
         session = Session(replace(config, sandbox=chosen), store, challenge)
-        click.echo(f"run: {store.folder}; sandbox: {chosen} ({why})", err=True)
+        echo(f"run: {store.folder}; sandbox: {chosen} ({why})", err=True)
 
         def listen() -> None:
             if address is None:
                 mcp.serve_stdio(session)
             else:
-                mcp.serve_http(
-                    session, *address, lambda url: click.echo(f"serving {url}", err=True)
-                )
+                mcp.serve_http(session, *address, lambda url: echo(f"serving {url}", err=True))
 
         mcp.play_while_served(session, listen)
         if not given["quiet"]:

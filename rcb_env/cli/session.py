@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from rcb_env.cli.output import echo
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -25,13 +27,14 @@ def show_progress(title: str, opening: str) -> Iterator[Callable[[RunProgress], 
     with Progress(title) as shown:
 
         def tell(progress: RunProgress) -> None:
-            states = ", ".join(f"{count} {state}" for state, count in progress.states.items())
+            status = _status(progress)
             last = progress.last
-            if last is None:
+            first = last is None and not progress.between
+            if first:
                 shown.note(opening)
-            if last is None and progress.resumed:
+            if first and progress.resumed:
                 shown.note(f"{progress.resumed} of {progress.planned} episodes are there already")
-            if last is None and progress.finished < progress.planned:
+            if first and progress.finished < progress.planned:
                 shown.note("starting the boxes ...")  # silent for long, where nothing is cached
             if last is not None and last.status == "infra_error":
                 whose, again = "", "trying again"
@@ -39,9 +42,19 @@ def show_progress(title: str, opening: str) -> Iterator[Callable[[RunProgress], 
                     whose, again = "the agent's own error: ", "it gets one more attempt"
                 again = f"; {again}" if progress.retrying else ""
                 shown.note(f"{last.challenge} sample {last.sample}: {whose}{last.error}{again}")
-            shown.update(states, progress.finished, progress.planned)
+            shown.update(status, progress.finished, progress.planned)
 
         yield tell
+
+
+def _status(progress: RunProgress) -> str:
+    """The states so far, and the episode that has been in play longest, with what it waits for."""
+    parts = [", ".join(f"{count} {state}" for state, count in progress.states.items())]
+    if progress.playing:
+        one, others = progress.playing[0], len(progress.playing) - 1
+        more = f" and {others} more" if others else ""
+        parts.append(f"{one.challenge} waits for {one.waits_for}, {one.elapsed_s:.0f} s{more}")
+    return "; ".join(filter(None, parts))
 
 
 def finish(store: RunStore, *, quiet: bool, as_json: bool) -> None:
@@ -61,9 +74,9 @@ def finish(store: RunStore, *, quiet: bool, as_json: bool) -> None:
     summary = summarize(store)
     if not quiet:
         print_tables([summary], brief=False, to_stderr=as_json)
-        click.echo(f"More: rcb report {store.folder}; rcb trajectory {store.folder}", err=True)
+        echo(f"More: rcb report {store.folder}; rcb trajectory {store.folder}", err=True)
     if as_json:
-        click.echo(json.dumps(summary.brief()))
+        echo(json.dumps(summary.brief()))
     if summary.score.coverage == 0:
         raise click.exceptions.Exit(1)
 
@@ -91,4 +104,4 @@ def realise(names: Iterable[str]) -> None:
     from rcb_env.sandbox import images
 
     for name in names:
-        images.realise(name, lambda line: click.echo(line, err=True))
+        images.realise(name, lambda line: echo(line, err=True))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rcb_env.cli import options
+from rcb_env.cli.output import echo
 
 if TYPE_CHECKING:
     from rcb_env.author.suggest import Proposal
@@ -56,23 +57,21 @@ def suggest(file: Path, numbers: tuple[str, ...], as_json: bool) -> None:
         applied = [one.name for one in written]
         answer = {"file": str(file), "paper": str(paper_folder(file)), "proposals": told}
         more = {"context": needed, "applied": applied, "to_annotate": left}
-        click.echo(json.dumps({**answer, **more}))
+        echo(json.dumps({**answer, **more}))
         return
     if written:
         for one in written:
-            click.echo(f"tagged {file}:{one.start}: {one.name}")
+            echo(f"tagged {file}:{one.start}: {one.name}")
         if left:
-            click.echo(f"add {left} to annotated in {paper_folder(file) / 'paper.yaml'}")
+            echo(f"add {left} to annotated in {paper_folder(file) / 'paper.yaml'}")
     else:
         _print_table(found)
-    click.echo(f"\ncontext: [{', '.join(needed)}]")
+    echo(f"\ncontext: [{', '.join(needed)}]")
 
 
 def _print_table(found: tuple[Proposal, ...]) -> None:
     if not found:
-        click.echo(
-            "nothing to propose: no function, loop, conditional or with block of fitting size"
-        )
+        echo("nothing to propose: no function, loop, conditional or with block of fitting size")
         return
     rows = [["#", "PLACE", "LINES", "FAULTS", "KIND", "INSIDE", "NAME"]]
     for number, one in enumerate(found, start=1):
@@ -84,4 +83,4 @@ def _print_table(found: tuple[Proposal, ...]) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())
+        echo("  ".join(cells).rstrip())

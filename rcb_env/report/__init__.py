@@ -1,10 +1,14 @@
 """What people and scripts read of a run.
 
-scoring.py     rates, intervals, comparisons: the statistics
+scoring.py     rates, comparisons: the statistics
+intervals.py   confidence intervals over papers
 summary.py     one run in numbers
 comparison.py  runs side by side, paired by challenge
 tables.py      both as tables in a terminal
 export.py      numbers as JSON and CSV
 training.py    episodes as rows to train on: `rcb export`
+turns.py       the steps of a stored episode, with what its model said
+rows.py        files of rows: JSON Lines and Parquet
 trajectory.py  one episode, step by step, as text
+printable.py   text from anywhere, made harmless for a terminal
 """

@@ -80,7 +80,7 @@ class RunPair:
     """What run A is called."""
     b: str
     papers: int
-    """Of the common challenges: what the intervals resample."""
+    """Of the common challenges: what the intervals are over."""
     comparison: Comparison
     """Its warnings begin with what is open in the runs, and go on with what differs."""
     efforts: tuple[ByEffort, ...]
@@ -90,14 +90,13 @@ class RunPair:
         return asdict(self)
 
 
-def compare_runs(a: RunStore, b: RunStore, *, names: tuple[str, str], seed: int = 0) -> RunPair:
+def compare_runs(a: RunStore, b: RunStore, *, names: tuple[str, str]) -> RunPair:
     """Compare two run directories.
 
     Args:
         a: a run open for reading.
         b: another one.
         names: what to call them.
-        seed: seed of the bootstrap intervals.
 
     Raises:
         StoreError: a run cannot be read.
@@ -105,7 +104,7 @@ def compare_runs(a: RunStore, b: RunStore, *, names: tuple[str, str], seed: int 
     """
     sides = _Side(a), _Side(b)
     try:
-        compared = compare(sides[0].outcomes(), sides[1].outcomes(), seed=seed)
+        compared = compare(sides[0].outcomes(), sides[1].outcomes())
     except ValueError as error:
         raise UsageError(f"{names[0]} and {names[1]} cannot be compared: {error}") from None
     common = {row.challenge for row in sides[0].plan} & {row.challenge for row in sides[1].plan}

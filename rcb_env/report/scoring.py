@@ -1,43 +1,36 @@
 """Scores of a run: what the states of its planned episodes add up to.
 
-Purpose: pass rate and scaled pass rate as ResearchCodeBench defines them (arXiv 2506.02314), with
-    the uncertainty
-that belongs beside them: intervals, bounds, coverage, pass@k, spread over completions, and paired
-comparison.
+Purpose: pass rate and scaled pass rate as ResearchCodeBench defines them (arXiv 2506.02314), with the uncertainty that
+belongs beside them: intervals, bounds, coverage, pass@k, spread over completions, and paired comparison.
 
 Guarantees:
-- Pure: numbers in, numbers out; the same seed gives the same interval. numpy is the only
-  dependency.
-- Every planned (challenge, sample) has exactly one state and counts in every headline rate. An
-  episode that infrastructure lost counts as not passed there, and the distance to "it would have
-  passed" is shown as bounds.
-- A number that cannot be computed is None ("not available"), never 0 or 100.
+- Pure: numbers in, numbers out, nothing random. numpy is the only dependency.
+- Every planned (challenge, sample) has exactly one state and counts in every headline rate. An episode that infrastructure
+  lost counts as not passed there, and the distance to "it would have passed" is shown as bounds.
+- A number that cannot be computed is None ("not available"), never 0 or 100. A rate of which nothing has finished is one.
 
 All rates are percentages, all differences percentage points.
 
-Sources: pass@k: Chen et al. 2021, arXiv 2107.03374, eq. 1. Clustered intervals: resampling whole
-    clusters, Cameron,
-Gelbach and Miller 2008, "Bootstrap-based improvements for inference with clustered errors"; for
-evaluations of language models Miller 2024, arXiv 2411.00640. Paired test: McNemar 1947 in its exact
-(binomial) form.
+Sources: pass@k: Chen et al. 2021, arXiv 2107.03374, eq. 1. Why intervals are over papers, for evaluations of language
+models: Miller 2024, arXiv 2411.00640; how they are computed: `rcb_env.report.intervals`. Paired test: McNemar 1947 in its
+exact (binomial) form.
 
-Not covered: intervals from one paper (there is nothing to resample: None) and corrections of the
-percentile bootstrap for few papers: with fewer than about ten of them the interval is too narrow,
-at 0 % and 100 % it is a point.
+Not covered: intervals from one paper, which says nothing about others: None.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from rcb_env.errors import counted
+from rcb_env.report import intervals
+from rcb_env.report.intervals import Floats, Interval
 
 PASSED = "passed"
 MODEL_FAILURES = (
@@ -52,8 +45,6 @@ OPEN_STATES = ("infra_error", "missing")
 STATES = (PASSED, *MODEL_FAILURES, *OPEN_STATES)
 
 _Row = TypeVar("_Row")
-_Floats = npt.NDArray[np.float64]
-_CELLS_PER_CHUNK = 2_000_000  # resamples x papers held at once: bounds memory at about 16 MB
 
 
 @dataclass(frozen=True)
@@ -84,22 +75,13 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Interval:
-    """Percentile interval of a bootstrap over papers."""
-
-    low: float
-    high: float
-    level: float
-    """Confidence level, for instance 0.95."""
-
-
-@dataclass(frozen=True)
 class Rate:
     """A rate in percent, or a difference of two in percentage points."""
 
-    value: float
+    value: float | None
+    """None: nothing has finished (of a difference: nothing in one of the runs)."""
     interval: Interval | None
-    """None with fewer than two papers."""
+    """None with fewer than two papers, and without a value."""
     low: float
     """The value if every open episode were against it; for a rate, this is the value itself."""
     high: float
@@ -126,7 +108,7 @@ class PassAtK:
 
     k: int
     rate: float | None
-    """Percent; None if any challenge has fewer than k samples: a mean over the rest drops it."""
+    """Percent; None if any challenge has fewer than k samples (a mean over the rest drops it), or nothing has finished."""
     scaled: float | None
     """The same with each challenge weighted by its lines."""
     short: tuple[str, ...]
@@ -165,7 +147,7 @@ class Score:
     """Each source line counted once, by the smallest region that holds it; None = not known."""
     papers: tuple[PaperScore, ...]
     pass_rate_spread: Spread | None
-    """None unless all challenges have the same sample indices."""
+    """None unless all challenges have the same sample indices, and something has finished."""
     scaled_spread: Spread | None
     pass_at: tuple[PassAtK, ...] = field(default=())
 
@@ -175,9 +157,9 @@ class Comparison:
     """Run B against run A on the challenges both planned. Differences are B minus A."""
 
     challenges: int
-    a: float
-    """Pass rate of A on the common challenges."""
-    b: float
+    a: float | None
+    """Pass rate of A on the common challenges; None: none of its episodes there has finished."""
+    b: float | None
     a_scaled: float | None
     b_scaled: float | None
     difference: Rate
@@ -221,9 +203,7 @@ def score(
     outcomes: Iterable[Planned],
     *,
     ks: Sequence[int] | None = None,
-    resamples: int = 10_000,
     level: float = 0.95,
-    seed: int = 0,
 ) -> Score:
     """Score a run.
 
@@ -231,9 +211,7 @@ def score(
         outcomes: one for each planned pair, missing ones included (see `fill_missing`).
         ks: the k of pass@k; by default 1 and the powers of two that every challenge has samples
             for.
-        resamples: bootstrap resamples for each interval.
         level: confidence level of the intervals.
-        seed: seed of the bootstrap.
 
     Raises:
         ValueError: nothing is planned, or a pair is there twice.
@@ -242,11 +220,10 @@ def score(
     by_paper = _group(rows, lambda row: row.paper)
     by_challenge = _group(rows, lambda row: row.challenge)
     states = _count_states(rows)
-    boot = _Bootstrap(len(by_paper), resamples, level, seed)
     samples = Counter(len(group) for group in by_challenge.values())
     if ks is None:
         ks = [k for k in (1, 2, 4, 8, 16, 32, 64, 128) if k <= min(samples)]
-    pass_rate = _rate(by_paper, _one, boot)
+    pass_rate = _rate(by_paper, _one, level)
     if pass_rate is None:  # cannot be: every row weighs 1
         raise AssertionError("a plan with rows has weight")
     return Score(
@@ -256,13 +233,13 @@ def score(
         coverage=100 * (1 - sum(states[state] for state in OPEN_STATES) / len(rows)),
         samples=dict(sorted(samples.items())),
         pass_rate=pass_rate,
-        scaled_pass_rate=_rate(by_paper, _lines, boot),
+        scaled_pass_rate=_rate(by_paper, _lines, level),
         nested_corrected=(
-            _rate(by_paper, _own_lines, boot)
+            _rate(by_paper, _own_lines, level)
             if all(row.own_lines is not None for row in rows)
             else None
         ),
-        papers=tuple(_paper_score(paper, group) for paper, group in by_paper.items()),
+        papers=tuple(_paper_score(paper, group, level) for paper, group in by_paper.items()),
         pass_rate_spread=_spread(by_challenge, rows, _one),
         scaled_spread=_spread(by_challenge, rows, _lines),
         pass_at=tuple(_pass_at(by_challenge, k) for k in ks),
@@ -314,14 +291,12 @@ def compare(
     a: Iterable[Planned],
     b: Iterable[Planned],
     *,
-    resamples: int = 10_000,
     level: float = 0.95,
-    seed: int = 0,
 ) -> Comparison:
     """Compare two runs challenge by challenge.
 
     Each challenge enters with the share of its planned samples that passed, so the runs may have
-    different numbers of samples. The interval resamples papers, keeping the two runs' results for a
+    different numbers of samples. The interval is over papers and keeps the two runs' results for a
     challenge together (paired); with one sample each the test is McNemar's, with more it is the
     sign test on which run passed the larger share.
 
@@ -345,19 +320,28 @@ def compare(
         challenge: (_Share.of(in_a[challenge]), _Share.of(in_b[challenge])) for challenge in common
     }
     by_paper = _group(common, lambda challenge: in_a[challenge][0].paper)
-    boot = _Bootstrap(len(by_paper), resamples, level, seed)
+    finished = _any_finished(rows_a, in_b), _any_finished(rows_b, in_a)
 
     def difference(weight: Mapping[str, float]) -> Rate | None:
-        def totals(value: Mapping[str, float]) -> _Floats:
+        def totals(value: Callable[[_Share, _Share], float]) -> Floats:
             return np.array(
-                [sum(weight[c] * value[c] for c in group) for group in by_paper.values()]
+                [sum(weight[c] * value(*pairs[c]) for c in group) for group in by_paper.values()]
             )
 
-        return boot.rate(
-            totals({c: pair[1].passed - pair[0].passed for c, pair in pairs.items()}),
-            totals(dict.fromkeys(common, 1.0)),
-            low=totals({c: pair[1].passed - pair[0].possible for c, pair in pairs.items()}),
-            high=totals({c: pair[1].possible - pair[0].passed for c, pair in pairs.items()}),
+        whole = totals(lambda _a, _b: 1.0)
+        if whole.sum() == 0:
+            return None
+        gained = totals(lambda a, b: max(0.0, b.passed - a.passed))
+        lost = totals(lambda a, b: max(0.0, a.passed - b.passed))
+        size = intervals.worth(np.array([weight[c] for c in common]))
+        known = all(finished)
+        return Rate(
+            value=_percent((gained - lost).sum(), whole) if known else None,
+            interval=intervals.of_difference(gained, lost, whole, size=size, level=level)
+            if known
+            else None,
+            low=_percent(totals(lambda a, b: b.passed - a.possible).sum(), whole),
+            high=_percent(totals(lambda a, b: b.possible - a.passed).sum(), whole),
         )
 
     ones = dict.fromkeys(common, 1.0)
@@ -367,11 +351,14 @@ def compare(
         raise AssertionError("common challenges have weight")
     a_better = tuple(c for c, (first, second) in pairs.items() if first.passed > second.passed)
     b_better = tuple(c for c, (first, second) in pairs.items() if second.passed > first.passed)
-    scaled = [_mean_share(pairs, lines, side) for side in (0, 1)]
+    rates, scaled = (
+        [_mean_share(pairs, weight, side) if finished[side] else None for side in (0, 1)]
+        for weight in (ones, lines)
+    )
     return Comparison(
         challenges=len(common),
-        a=_mean_share(pairs, ones, 0) or 0.0,
-        b=_mean_share(pairs, ones, 1) or 0.0,
+        a=rates[0],
+        b=rates[1],
         a_scaled=scaled[0],
         b_scaled=scaled[1],
         difference=plain,
@@ -395,46 +382,6 @@ class _Share:
         passed = sum(row.status == PASSED for row in rows)
         still_open = sum(row.status in OPEN_STATES for row in rows)
         return _Share(passed / len(rows), (passed + still_open) / len(rows))
-
-
-@dataclass(frozen=True)
-class _Bootstrap:
-    """Resamples papers with replacement; all rates of a run see the same draws."""
-
-    papers: int
-    resamples: int
-    level: float
-    seed: int
-
-    def rate(self, part: _Floats, whole: _Floats, *, low: _Floats, high: _Floats) -> Rate | None:
-        """A ratio of sums in percent, one array entry per paper; None without weight."""
-        total = float(whole.sum())
-        if total == 0:
-            return None
-        return Rate(
-            value=float(100 * part.sum() / total),
-            interval=self._interval(part, whole),
-            low=float(100 * low.sum() / total),
-            high=float(100 * high.sum() / total),
-        )
-
-    def _interval(self, part: _Floats, whole: _Floats) -> Interval | None:
-        if self.papers < 2 or self.resamples < 1:
-            return None
-        rng = np.random.default_rng(self.seed)
-        chunk = max(1, _CELLS_PER_CHUNK // self.papers)
-        ratios = []
-        for start in range(0, self.resamples, chunk):
-            size = min(chunk, self.resamples - start)
-            # How often each paper was drawn says as much as which papers were drawn, in one matrix
-            # product.
-            times = rng.multinomial(self.papers, np.full(self.papers, 1 / self.papers), size=size)
-            denominator = times @ whole
-            drawn = denominator > 0  # a resample of papers without a line of code has no rate
-            ratios.append(100 * (times @ part)[drawn] / denominator[drawn])
-        tail = 50 * (1 - self.level)
-        low, high = np.percentile(np.concatenate(ratios), [tail, 100 - tail])
-        return Interval(float(low), float(high), self.level)
 
 
 def _one(_row: Planned) -> float:
@@ -474,11 +421,11 @@ def _count_states(rows: Iterable[Planned]) -> dict[str, int]:
 
 
 def _rate(
-    groups: Mapping[str, Sequence[Planned]], weight: Callable[[Planned], float], boot: _Bootstrap
+    groups: Mapping[str, Sequence[Planned]], weight: Callable[[Planned], float], level: float
 ) -> Rate | None:
-    """The weighted share of passed rows over all rows, resampled by group."""
+    """The weighted share of passed rows over all rows, with papers as groups; None without weight."""
 
-    def totals(states: Sequence[str]) -> _Floats:
+    def totals(states: Sequence[str]) -> Floats:
         return np.array(
             [
                 sum(weight(row) for row in group if row.status in states)
@@ -487,19 +434,40 @@ def _rate(
             dtype=np.float64,
         )
 
-    passed = totals((PASSED,))
-    return boot.rate(passed, totals(STATES), low=passed, high=totals((PASSED, *OPEN_STATES)))
+    passed, whole = totals((PASSED,)), totals(STATES)
+    if whole.sum() == 0:
+        return None
+    rows = [row for group in groups.values() for row in group]
+    finished = _any_finished(rows)
+    size = intervals.worth(np.array([weight(row) for row in rows], dtype=np.float64))
+    value = _percent(passed.sum(), whole)
+    return Rate(
+        value=value if finished else None,
+        interval=intervals.of_rate(passed, whole, size=size, level=level) if finished else None,
+        low=value,
+        high=_percent(totals((PASSED, *OPEN_STATES)).sum(), whole),
+    )
 
 
-def _paper_score(paper: str, rows: Sequence[Planned]) -> PaperScore:
-    alone = _Bootstrap(1, 0, 0.95, 0)  # within one paper there is no cluster to resample
+def _percent(part: float, whole: Floats) -> float:
+    return float(100 * part / whole.sum())
+
+
+def _any_finished(rows: Iterable[Planned], among: Container[str] | None = None) -> bool:
+    """Whether any row (of these challenges) has a verdict."""
+    return any(
+        row.status not in OPEN_STATES and (among is None or row.challenge in among) for row in rows
+    )
+
+
+def _paper_score(paper: str, rows: Sequence[Planned], level: float) -> PaperScore:
     return PaperScore(
         paper=paper,
         challenges=len({row.challenge for row in rows}),
         planned=len(rows),
         states=_count_states(rows),
-        pass_rate=_rate({paper: rows}, _one, alone),
-        scaled_pass_rate=_rate({paper: rows}, _lines, alone),
+        pass_rate=_rate({paper: rows}, _one, level),
+        scaled_pass_rate=_rate({paper: rows}, _lines, level),
     )
 
 
@@ -508,6 +476,8 @@ def _spread(
     rows: Sequence[Planned],
     weight: Callable[[Planned], float],
 ) -> Spread | None:
+    if not _any_finished(rows):
+        return None
     indices = {frozenset(row.sample for row in group) for group in by_challenge.values()}
     if len(indices) > 1:
         return None  # completion i would be a rate over other challenges than completion j
@@ -533,7 +503,7 @@ def _pass_at(by_challenge: Mapping[str, Sequence[Planned]], k: int) -> PassAtK:
         else:
             estimates.append(estimate)
             weights.append(float(rows[0].lines))
-    if short:
+    if short or not any(_any_finished(rows) for rows in by_challenge.values()):
         return PassAtK(k, None, None, tuple(short))
     return PassAtK(
         k,

@@ -10,13 +10,13 @@ Not covered: what the numbers mean (`rcb_env.report.scoring`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rcb_env.errors import StoreError
-from rcb_env.report.scoring import Planned, Score, fill_missing, score
+from rcb_env.report.scoring import MODEL_FAILURES, Planned, Score, fill_missing, score
 from rcb_env.runs.store import INFRA, RunStore
 
 _CAUSES = 10
@@ -87,6 +87,8 @@ class RunSummary:
     record: Mapping[str, Any]
     """run.json."""
     score: Score
+    not_solved: Mapping[str, Mapping[str, int]]
+    """State -> challenge -> how many of its samples ended so; of states that are an answer and no success."""
     totals: Totals
     repeated: Totals
     """Attempts that infrastructure ended and that were tried again."""
@@ -105,14 +107,21 @@ class RunSummary:
         return f"{self.agent} ({self.model})" if self.model else self.agent
 
     def brief(self) -> dict[str, object]:
-        """The object that ``--json`` prints as its last line."""
-        scaled = self.score.scaled_pass_rate
+        """The object that ``--json`` prints as its last line: rates are null where nothing has finished."""
+        rates = {
+            "pass_rate": self.score.pass_rate,
+            "scaled_pass_rate": self.score.scaled_pass_rate,
+        }
+        bounds = {
+            f"{name}_bounds": [rate.low, rate.high] if rate else None
+            for name, rate in rates.items()
+        }
         return {
             "run": str(self.folder),
             "planned": self.score.planned,
             "states": dict(self.score.states),
-            "pass_rate": self.score.pass_rate.value,
-            "scaled_pass_rate": scaled.value if scaled else None,
+            **{name: rate.value if rate else None for name, rate in rates.items()},
+            **bounds,
         }
 
     def full(self) -> dict[str, object]:
@@ -130,6 +139,7 @@ class RunSummary:
             "agent": self.agent,
             "model": self.model,
             "rates": rates,
+            "not_solved": {state: dict(names) for state, names in self.not_solved.items()},
             "totals": self.totals.to_dict(),
             "repeated": self.repeated.to_dict(),
             "retried_episodes": self.retried_episodes,
@@ -140,12 +150,11 @@ class RunSummary:
         }
 
 
-def summarize(store: RunStore, *, seed: int = 0) -> RunSummary:
+def summarize(store: RunStore) -> RunSummary:
     """Add up a run.
 
     Args:
         store: a run open for reading or writing.
-        seed: seed of the bootstrap intervals.
 
     Raises:
         StoreError: the run has no plan, or holds episodes that are not in it.
@@ -171,7 +180,8 @@ def summarize(store: RunStore, *, seed: int = 0) -> RunSummary:
     config = store.record.get("config", {})
     model = config.get("model") or ""
     try:
-        result = score(fill_missing(plan_of(store), statuses), seed=seed)
+        outcomes = fill_missing(plan_of(store), statuses)
+        result = score(outcomes)
     except ValueError as error:
         raise StoreError(f"{store.folder}: {error}") from error
     return RunSummary(
@@ -180,6 +190,7 @@ def summarize(store: RunStore, *, seed: int = 0) -> RunSummary:
         model=str(model.get("name", "") if isinstance(model, dict) else model),
         record=store.record,
         score=result,
+        not_solved=_not_solved(outcomes),
         totals=totals,
         repeated=repeated,
         retried_episodes=sum(count > 1 for count in attempts.values()),
@@ -187,6 +198,15 @@ def summarize(store: RunStore, *, seed: int = 0) -> RunSummary:
         agent_errors=tuple(agent_errors)[:_CAUSES],
         problems=tuple(store.problems),
     )
+
+
+def _not_solved(outcomes: Iterable[Planned]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for outcome in outcomes:
+        if outcome.status in MODEL_FAILURES:
+            names = found.setdefault(outcome.status, {})
+            names[outcome.challenge] = names.get(outcome.challenge, 0) + 1
+    return found
 
 
 def plan_of(store: RunStore) -> tuple[Planned, ...]:

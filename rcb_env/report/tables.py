@@ -14,21 +14,22 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rcb_env.errors import counted
 from rcb_env.report.comparison import ByEffort, RunPair
 from rcb_env.report.scoring import OPEN_STATES, Rate
 from rcb_env.report.summary import RunSummary
 
 EPISODE = ("challenge", "sample", "status", "end_reason", "steps", "test_runs")  # what a list says
-_ENOUGH_PAPERS = 10  # below, a bootstrap over papers is known to be too narrow
+_NAMED = 12  # challenges of one state in a line
 
 
 def rate_text(rate: Rate | None) -> str:
     """A rate for a table cell, with its bounds when something is open."""
     if rate is None:
         return "n/a"
-    if rate.exact:
+    if rate.value is not None and rate.exact:
         return f"{rate.value:.1f}"
-    return f"{rate.value:.1f} ({rate.low:.1f} to {rate.high:.1f})"
+    return f"{_number(rate.value)} ({rate.low:.1f} to {rate.high:.1f})"
 
 
 def interval_text(rate: Rate | None) -> str:
@@ -66,13 +67,6 @@ def runs_table(summaries: Sequence[RunSummary]) -> Table:
             f"{score.coverage:.0f} %",
             states_text(list(score.states.items())),
         )
-    few = {len(one.score.papers) for one in summaries if one.score.pass_rate.interval}
-    if few and min(few) < _ENOUGH_PAPERS:
-        table.caption = (
-            f"95 %: whole papers are resampled, and {min(few)} are too few: read these intervals as "
-            "too narrow; at 0 and 100 percent they say nothing"
-        )
-        table.caption_justify = "left"
     return table
 
 
@@ -114,9 +108,10 @@ def notes(summary: RunSummary) -> list[str]:
     left_open = states_text([(state, score.states[state]) for state in OPEN_STATES])
     if left_open:
         lines.append(
-            f"{left_open}: they count as not passed; the bounds say what they can change. "
-            "Resume the run to settle them."
+            f"{left_open}: they count as not passed. The bounds (from ... to ...) say how much they"
+            " can change. Resume the run to settle them."
         )
+    lines += [f"{state}: {_named(names)}" for state, names in summary.not_solved.items()]
     lines += [f"infrastructure: {cause}" for cause in summary.infra_causes]
     lines += [f"the agent's own error: {cause}" for cause in summary.agent_errors]
     if len(score.samples) > 1:
@@ -138,10 +133,19 @@ def notes(summary: RunSummary) -> list[str]:
         lines.append(_usage_text(summary))
     if summary.retried_episodes:
         lines.append(
-            f"{summary.retried_episodes} episodes took more than one attempt; their earlier "
-            "attempts are not in these numbers"
+            f"{counted(summary.retried_episodes, 'episode')} took more than one attempt; earlier attempts"
+            " are not in these numbers"
         )
     return lines + list(summary.problems)
+
+
+def _named(challenges: Mapping[str, int]) -> str:
+    """Names, the first ones; with the number of samples where there are several."""
+    names = [
+        name if count == 1 else f"{name} ({count} samples)" for name, count in challenges.items()
+    ]
+    more = f", and {len(names) - _NAMED} more (--json names all)" if names[_NAMED:] else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def print_report(console: Console, summaries: Sequence[RunSummary]) -> None:
@@ -159,7 +163,10 @@ def print_report(console: Console, summaries: Sequence[RunSummary]) -> None:
 def comparison_table(pair: RunPair) -> Table:
     """Run B against run A, in percent and percentage points."""
     comparison = pair.comparison
-    table = Table(title=f"{comparison.challenges} challenges in both runs", title_justify="left")
+    table = Table(
+        title=f"{counted(comparison.challenges, 'challenge')} of {counted(pair.papers, 'paper')} in both runs",
+        title_justify="left",
+    )
     table.add_column("percent")
     for name in (escape(f"A: {pair.a}"), escape(f"B: {pair.b}"), "B - A", "95 %"):
         table.add_column(name, justify="right")
@@ -207,8 +214,6 @@ def print_comparison(console: Console, pair: RunPair, *, brief: bool = False) ->
     ]
     if not brief:
         lines += [f"only {name}: {', '.join(names)}" for name, names in discordant if names]
-    if comparison.difference.interval and pair.papers < _ENOUGH_PAPERS:
-        lines.append(f"the intervals come from {pair.papers} papers only, so they are too narrow")
     lines += [f"warning: {warning}" for warning in comparison.warnings]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -7,43 +7,44 @@ Three forms, each a row for each
     rl          episode: ``messages``, ``mask``, and ``rewards`` of any declared reward
 
 The messages are those of `rcb_env.wrappers.ChatMessages`, so a model is trained on what it will be
-shown. ``mask`` and ``rewards`` have one number for each message: 1 where the model wrote it, and what
-its step earned. ``tools`` is the JSON text of the schemas. Files are JSON Lines, or Parquet with the
-package pyarrow; `datasets` of Hugging Face reads both.
+shown. The arguments of tool calls are objects, which the chat templates of trainers expect (text, as
+OpenAI's API has it, on demand). ``reasoning_content`` is the reasoning that the server showed.
+``mask`` and ``rewards`` have one number for each message: 1 where the model wrote it, and what
+its step earned. The mask is 0 for a call whose arguments were cut off: what stands there is what was
+written, and no call. ``tools`` is the JSON text of the schemas. Files are JSON Lines, or Parquet with
+the package pyarrow (messages are of its JSON type); `datasets` of Hugging Face reads both.
 
 Guarantees: the order of the run, one pass, memory that does not grow with it (of pairs, only their
 places are held). `read_rows` gives back equal rows from both kinds of file; the rows of "rl" have every
 finished episode, so scores from them are the run's, and `rcb grade` takes such a file as it is. An
 "infra_error" says nothing about a model: its mask is 0 throughout.
+An episode whose trajectory is missing or damaged gives no row and is named in `Exported.problems`.
 Not covered: the prompts of agents that make the calls for their model, whose rows hold the assignment
-and the calls (`Exported.without_prompts` names them); tokens and chat templates.
+and the calls (`Exported.without_prompts` names them); tokens.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, get_args
 
 from rcb_env.env.actions import tool_schemas
 from rcb_env.env.rewards import RewardSpec, rewards_of
 from rcb_env.errors import StoreError, UsageError, unknown
+from rcb_env.report.rows import ABOUT, Row, writer_of
 from rcb_env.report.scoring import Planned
 from rcb_env.report.summary import plan_of
-from rcb_env.runs.durable import JsonLines
+from rcb_env.report.turns import Start, Step, read_turns
 from rcb_env.runs.store import INFRA, RunStore
 from rcb_env.wrappers.chat import SYSTEM, assistant
 from rcb_env.wrappers.layer import left
 
 Form = Literal["sft", "preference", "rl"]
 FORMS: tuple[Form, ...] = get_args(Form)
-Row = dict[str, Any]
-
-_ABOUT = ("challenge", "paper", "sample", "seed", "agent", "model", "status", "lines")
-_ROWS_AT_ONCE = 256  # of a row group in Parquet
+Arguments = Literal["objects", "text"]
 
 
 @dataclass
@@ -55,6 +56,20 @@ class Exported:
     """Reason -> number of episodes that gave no row."""
     without_prompts: set[str] = field(default_factory=set)
     """Agents that made the calls for their model: what they asked it is not in the rows."""
+    without_reasoning: int = 0
+    """Rows (sides of pairs) whose model reasoned, with none or only a part of it in ``reasoning_content``."""
+    cut_off: int = 0
+    """Messages whose mask is 0 since the arguments of their call were cut off."""
+    problems: list[str] = field(default_factory=list)
+    """What of the runs is damaged or missing, one line each."""
+
+    def taken(self, one: _Made) -> Row:
+        """Note what is to be said about a row; returns it."""
+        if one.unasked:
+            self.without_prompts.add(one.row["agent"])
+        self.without_reasoning += one.reasoning_lost
+        self.cut_off += one.cut_off
+        return one.row
 
     def without(self, reason: str) -> None:
         """Count an episode that gives no row."""
@@ -67,6 +82,7 @@ def export(
     path: str | Path,
     *,
     reward: RewardSpec | None = None,
+    arguments: Arguments = "objects",
     force: bool = False,
 ) -> Exported:
     """Write runs as training data. The file is there whole or, if no episode gives a row, not at all.
@@ -76,6 +92,7 @@ def export(
         form: one of `FORMS`.
         path: ends with .jsonl or .parquet.
         reward: what steps earn; None: `rewards.sparse`.
+        arguments: of tool calls: objects, or JSON text.
         force: whether an older file is replaced.
 
     Raises:
@@ -85,12 +102,12 @@ def export(
     if form not in FORMS:
         raise unknown("format", str(form), FORMS)
     path = Path(path)
-    writer = _writer(path, form)  # before any work: it may be that there is no pyarrow
+    writer = writer_of(path, form)  # before any work: it may be that there is no pyarrow
     if path.exists() and not force:
         raise UsageError(f"{path} is there already: add --force, or choose another --out")
     stores = [RunStore.open(run) for run in runs]
     made = Exported()
-    rows = rows_of(stores, form, reward=reward, made=made)
+    rows = rows_of(stores, form, reward=reward, arguments=arguments, made=made)
     scratch = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -104,6 +121,7 @@ def export(
         raise StoreError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         scratch.unlink(missing_ok=True)
+    made.problems[:0] = [problem for store in stores for problem in store.problems]
     return made
 
 
@@ -112,6 +130,7 @@ def rows_of(
     form: Form,
     *,
     reward: RewardSpec | None = None,
+    arguments: Arguments = "objects",
     made: Exported | None = None,
 ) -> Iterator[Row]:
     """The rows of `export`, one at a time.
@@ -120,61 +139,89 @@ def rows_of(
         stores: runs open for reading.
         form: one of `FORMS`.
         reward: what steps earn; None: `rewards.sparse`.
+        arguments: of tool calls: objects, or JSON text.
         made: where episodes without a row are counted.
+
+    Raises:
+        StoreError: a run cannot be read, or has lost its trajectories.
     """
     counted = made if made is not None else Exported()
     spec = reward or RewardSpec()
+    runs = [_Run(store, counted, arguments) for store in stores]
     if form == "preference":
-        yield from _pairs(list(stores), spec, counted)
+        yield from _pairs(runs, spec, counted)
         return
-    for store in stores:
-        run = _Run(store, counted)
-        for line in store.latest():
-            row = run.row(line, spec)
+    for run in runs:
+        for line in run.store.latest():
+            one = run.made(line, spec)
+            if one is None:
+                continue
+            row = one.row
             if form == "rl":
-                yield row
+                yield counted.taken(one)
             elif row["status"] != "passed":
                 counted.without("not solved")
             elif not any(row["mask"]):
                 counted.without("no steps")
             else:
-                yield row
+                yield counted.taken(one)
 
 
 # --- one run ----------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class _Made:
+    """A row, and what is to be said about it."""
+
+    row: Row
+    unasked: bool
+    reasoning_lost: bool
+    cut_off: int
+
+
 class _Run:
     """Rows of the episodes of a run."""
 
-    def __init__(self, store: RunStore, made: Exported) -> None:
-        self._store = store
+    def __init__(self, store: RunStore, made: Exported, arguments: Arguments) -> None:
+        self.store = store
         self._made = made
+        self._as_text = arguments == "text"
         config = store.record.get("config", {})
-        self._max_steps = int(config.get("max_steps") or 0)
-        self._max_test_runs = int(config.get("max_test_runs") or 0)
+        self._max_steps = _whole(config.get("max_steps"))
+        self._max_test_runs = _whole(config.get("max_test_runs"))
         self._own_lines = {outcome.challenge: outcome.own_lines for outcome in plan_of(store)}
         self._name = store.folder.resolve().name
+        store.need_trajectories()
 
-    def row(self, line: Mapping[str, Any], spec: RewardSpec) -> Row:
-        """A whole episode."""
+    def made(self, line: Mapping[str, Any], spec: RewardSpec) -> _Made | None:
+        """A whole episode; None, and counted, if its trajectory cannot be read."""
         episode = line["episode"]
-        start, steps = self._records(line)
+        try:
+            start, steps = read_turns(self.store.trajectory_of(line))
+        except StoreError as error:
+            self._lost(error)
+            return None
         earned = rewards_of(
-            spec, steps, lines=int(episode["lines"]), verdict=episode.get("verdict")
+            spec,
+            [step.model_dump() for step in steps],
+            lines=int(episode["lines"]),
+            verdict=episode.get("verdict"),
         )
-        if any(step["unasked"] for step in steps):
-            self._made.without_prompts.add(_clean(episode["agent"]))
         trained = episode["status"] != INFRA
         messages = self._opening(start) if start else []
         mask, rewards = [0] * len(messages), [0.0] * len(messages)
-        for message, reward in self._turns(steps, earned):
+        for message, reward, written in self._turns(steps, earned):
             messages.append(message)
-            mask.append(int(trained and message["role"] == "assistant"))
+            mask.append(int(trained and written))
             rewards.append(reward)
-        return {
+        lost = any(step.reasoning_lost for step in steps)
+        shown = any(step.reasoning for step in steps)
+        # An outside program may report tokens of reasoning without any call of a model.
+        unseen = bool(episode["usage"].get("reasoning_tokens")) and not shown
+        row = {
             "run": self._name,
-            **{name: _clean(episode.get(name)) for name in _ABOUT},
+            **{name: _clean(episode.get(name)) for name in ABOUT},
             "own_lines": self._own_lines.get(episode["challenge"]),
             "content_hash": episode["content_hash"],
             "code": _clean(episode["code"]),
@@ -184,92 +231,88 @@ class _Run:
             "reward": sum(rewards),
             "tools": json.dumps(tool_schemas()),
         }
+        return _Made(
+            row,
+            unasked=any(step.unasked for step in steps),
+            reasoning_lost=lost or unseen,
+            cut_off=sum(step.cut_off for step in steps),
+        )
 
-    def task(self, line: Mapping[str, Any]) -> str:
-        """What an episode was set, as a text: equal for equal tasks."""
-        start, _ = self._records(line, steps=False)
+    def task(self, line: Mapping[str, Any]) -> str | None:
+        """What an episode was set, as a text: equal for equal tasks. None, and counted, if that cannot be read."""
+        try:
+            start, _ = read_turns(self.store.trajectory_of(line), steps=False)
+        except StoreError as error:
+            self._lost(error)
+            return None
         return json.dumps(
             [line["episode"]["content_hash"], self._opening(start) if start else None]
         )
 
-    def _opening(self, start: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _lost(self, error: StoreError) -> None:
+        self._made.without("its trajectory is missing or damaged")
+        self._made.problems.append(str(error))
+
+    def _opening(self, start: Start) -> list[dict[str, Any]]:
         budget = {"steps_left": self._max_steps, "test_runs_left": self._max_test_runs}
-        told = f"{_clean(start['text'])}\n\n{left(budget)}"
+        told = f"{_clean(start.text)}\n\n{left(budget)}"
         return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": told}]
 
-    def _records(
-        self, line: Mapping[str, Any], *, steps: bool = True
-    ) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
-        start: dict[str, Any] | None = None
-        found: list[dict[str, Any]] = []
-        reply: Mapping[str, Any] = {}
-        for record in JsonLines(self._store.folder / line["trajectory"]).read():
-            if record.get("kind") == "start" and "text" in record:
-                start = record
-                if not steps:
-                    break
-            elif record.get("kind") == "model_call":
-                reply = record.get("reply") or {}
-            elif record.get("kind") == "step":
-                # Where a model calls tools itself, its words stand beside the first call; where an
-                # agent makes the calls, they belong to another conversation.
-                own = bool(reply.get("tool_calls")) or not _called(record["action"])
-                said = reply.get("text") or "" if own else ""
-                found.append({**record, "said": said, "unasked": bool(reply) and not own})
-                reply = {}
-        # An older run, or one that only graded, has nothing that a conversation could begin with.
-        return start, found if start else []
-
     def _turns(
-        self, steps: Sequence[Mapping[str, Any]], rewards: Sequence[float]
-    ) -> Iterator[tuple[dict[str, Any], float]]:
+        self, steps: Sequence[Step], rewards: Sequence[float]
+    ) -> Iterator[tuple[dict[str, Any], float, bool]]:
+        """Each message, what it earned, and whether the model wrote it as it stands."""
         tests_left = self._max_test_runs
         for number, (step, reward) in enumerate(zip(steps, rewards, strict=True)):
-            action = step["action"]
-            called = _called(action)
-            tests_left -= called and action["tool"] == "run_tests" and not step["error"]
+            action = step.called
+            tests_left -= action is not None and action["tool"] == "run_tests" and not step.error
             budget = {
                 "steps_left": self._max_steps - number - 1,
                 "test_runs_left": tests_left,
             }
-            told = f"{_clean(step['text'])}\n\n{left(budget)}"
-            if called:
-                arguments = action.get("arguments")
+            told = f"{_clean(step.text)}\n\n{left(budget)}"
+            if action is not None:
+                given = action.get("arguments")
                 call = {
                     "tool": _clean(action["tool"]),
-                    "arguments": arguments if isinstance(arguments, Mapping) else {},
+                    "arguments": _clean(dict(given) if isinstance(given, Mapping) else {}),
                 }
                 id = f"call_{number}"
-                yield assistant(call, id=id, content=_clean(step["said"])), reward
-                yield {"role": "tool", "tool_call_id": id, "content": told}, 0.0
+                message = assistant(call, id=id, content=_clean(step.said))
+                if not self._as_text:
+                    message["tool_calls"][0]["function"]["arguments"] = call["arguments"]
+                answer = {"role": "tool", "tool_call_id": id, "content": told}
             else:
-                written = step["said"] or (action if isinstance(action, str) else "")
-                yield {"role": "assistant", "content": _clean(written)}, reward
-                yield {"role": "user", "content": told}, 0.0
+                written = step.said or (step.action if isinstance(step.action, str) else "")
+                message = {"role": "assistant", "content": _clean(written)}
+                answer = {"role": "user", "content": told}
+            if step.reasoning:
+                message["reasoning_content"] = _clean(step.reasoning)
+            yield message, reward, not step.cut_off
+            yield answer, 0.0, False
 
 
-def _called(action: object) -> bool:
-    """Whether an action names a tool, be it one that exists or not."""
-    return (
-        isinstance(action, Mapping) and isinstance(action.get("tool"), str) and action["tool"] != ""
-    )
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 # --- pairs ------------------------------------------------------------------------------------
 
 
-def _pairs(stores: Sequence[RunStore], spec: RewardSpec, made: Exported) -> Iterator[Row]:
+def _pairs(runs: Sequence[_Run], spec: RewardSpec, made: Exported) -> Iterator[Row]:
     """Solved against failed, task by task; the shorter list is gone through again and again."""
-    runs = [_Run(store, made) for store in stores]
     places: dict[str, tuple[list[tuple[int, int]], list[tuple[int, int]]]] = {}
-    for number, store in enumerate(stores):
-        for offset in store.offsets().values():
-            line = store.at(offset)
+    for number, run in enumerate(runs):
+        for offset in run.store.offsets().values():
+            line = run.store.at(offset)
             episode = line["episode"]
             if episode["status"] == INFRA or not episode.get("steps"):
                 made.without("infra_error" if episode["status"] == INFRA else "no steps")
                 continue
-            solved, failed = places.setdefault(runs[number].task(line), ([], []))
+            task = run.task(line)
+            if task is None:
+                continue
+            solved, failed = places.setdefault(task, ([], []))
             (solved if episode["status"] == "passed" else failed).append((number, offset))
     for solved, failed in places.values():
         if not (solved and failed):
@@ -277,14 +320,19 @@ def _pairs(stores: Sequence[RunStore], spec: RewardSpec, made: Exported) -> Iter
                 made.without("all solved" if solved else "none solved")
             continue
         for index in range(max(len(solved), len(failed))):
-            chosen, rejected = (
-                runs[number].row(stores[number].at(offset), spec)
+            sides = [
+                runs[number].made(runs[number].store.at(offset), spec)
                 for number, offset in (solved[index % len(solved)], failed[index % len(failed)])
-            )
-            if not (any(chosen["mask"]) and any(rejected["mask"])):
-                made.without("no steps")
+            ]
+            chosen, rejected = sides
+            if chosen is None or rejected is None:
                 continue
-            yield _pair(chosen, rejected)
+            if not (any(chosen.row["mask"]) and any(rejected.row["mask"])):
+                made.without("no steps")
+            elif chosen.cut_off or rejected.cut_off:
+                made.without("a call was cut off, and pairs have no mask")
+            else:
+                yield _pair(made.taken(chosen), made.taken(rejected))
 
 
 def _pair(chosen: Row, rejected: Row) -> Row:
@@ -300,159 +348,18 @@ def _pair(chosen: Row, rejected: Row) -> Row:
     return row
 
 
-# --- files ------------------------------------------------------------------------------------
-
-
-def read_rows(path: str | Path) -> Iterator[Row]:
-    """The rows of an exported file, of either kind.
-
-    Raises:
-        UsageError: the kind of file is unknown, or pyarrow is missing.
-        StoreError: it cannot be read.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise StoreError(f"{path}: no such file")
-    if path.suffix == ".jsonl":
-        yield from JsonLines(path).read()
-    elif path.suffix == ".parquet":
-        for batch in _parquet().ParquetFile(path).iter_batches(batch_size=_ROWS_AT_ONCE):
-            for row in batch.to_pylist():
-                yield {name: _without_nulls(value) for name, value in row.items()}
-    else:
-        raise _unknown_kind(path)
-
-
 def outcomes(rows: Iterable[Mapping[str, Any]]) -> list[Planned]:
     """What rows of the form "rl" say about a run, for `rcb_env.report.scoring.score`."""
     names = ("challenge", "paper", "lines", "sample", "status", "own_lines")
     return [Planned(**{name: row[name] for name in names}) for row in rows]
 
 
-class _JsonLinesWriter:
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("w", encoding="ascii")
-
-    def write(self, row: Row) -> None:
-        self._file.write(json.dumps(row) + "\n")
-
-    def __enter__(self) -> _JsonLinesWriter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._file.close()
-
-
-class _ParquetWriter:
-    def __init__(self, path: Path, schema: Any) -> None:
-        self._schema = schema
-        self._writer = _parquet().ParquetWriter(path, schema)
-        self._rows: list[Row] = []
-
-    def write(self, row: Row) -> None:
-        self._rows.append(row)
-        if len(self._rows) >= _ROWS_AT_ONCE:
-            self._flush()
-
-    def _flush(self) -> None:
-        import pyarrow
-
-        self._writer.write_table(pyarrow.Table.from_pylist(self._rows, schema=self._schema))
-        self._rows.clear()
-
-    def __enter__(self) -> _ParquetWriter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is None and self._rows:
-            self._flush()
-        self._writer.close()
-
-
-def _writer(path: Path, form: Form) -> Callable[[Path], _JsonLinesWriter | _ParquetWriter]:
-    if path.suffix == ".jsonl":
-        return _JsonLinesWriter
-    if path.suffix == ".parquet":
-        _parquet()
-        schema = _schema(form)
-        return lambda scratch: _ParquetWriter(scratch, schema)
-    raise _unknown_kind(path)
-
-
-def _unknown_kind(path: Path) -> UsageError:
-    return UsageError(f"{path}: the name must end with .jsonl or .parquet")
-
-
-def _parquet() -> Any:
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise UsageError(
-            "Parquet needs the package pyarrow: install rcb-env[parquet], or choose .jsonl"
-        ) from error
-    return pyarrow.parquet
-
-
-def _schema(form: Form) -> Any:
-    import pyarrow as pa
-
-    text, whole, real = pa.string(), pa.int64(), pa.float64()
-    function = pa.struct([("name", text), ("arguments", text)])
-    call = pa.struct([("id", text), ("type", text), ("function", function)])
-    message = pa.struct(
-        [
-            ("role", text),
-            ("content", text),
-            ("tool_calls", pa.list_(call)),
-            ("tool_call_id", text),
-        ]
-    )
-    messages = pa.list_(message)
-    kinds = {
-        "sample": whole,
-        "seed": whole,
-        "lines": whole,
-        "own_lines": whole,
-        "reward": real,
-        "messages": messages,
-        "prompt": messages,
-        "chosen": messages,
-        "rejected": messages,
-        "mask": pa.list_(whole),
-        "rewards": pa.list_(real),
-    }
-    if form == "preference":
-        names = ["challenge", "paper", "lines", "content_hash", "prompt", "chosen", "rejected"]
-        about = ("run", "sample", "agent", "model", "status", "code", "reward")
-        names += [f"{side}_{name}" for side in ("chosen", "rejected") for name in about]
-        names.append("tools")
-    else:
-        names = ["run", *_ABOUT, "own_lines", "content_hash", "code", "messages", "mask"]
-        names += ["rewards", "reward", "tools"]
-    return pa.schema(
-        [(name, kinds.get(name) or kinds.get(name.partition("_")[2], text)) for name in names]
-    )
-
-
-def _without_nulls(value: Any) -> Any:
-    """Messages without the keys that Parquet adds to make all of them alike."""
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return value
-
-
 def _clean(value: Any) -> Any:
-    """A text that UTF-8 can carry; a model may have written half a character."""
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+    """The same with texts that UTF-8 can carry; a model may have written half a character."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_clean(name): _clean(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    return value

@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from rcb_env.errors import StoreError
+from rcb_env.report.printable import printable
 from rcb_env.runs.durable import JsonLines
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _BLOCK = re.compile(r"[\n`]")
 _INLINE_CHARS = 80
+_NAMED = 5  # test cases in one title
 
 
-def read_trajectory(path: Path, *, max_chars: int | None = None) -> str:
-    """A trajectory file as Markdown; ``max_chars`` as in `render`.
+def read_trajectory(path: Path, *, code: str = "", max_chars: int | None = None) -> str:
+    """A trajectory file as Markdown; ``code`` and ``max_chars`` as in `render`.
 
     Raises:
         StoreError: there is no such file, or it cannot be read.
@@ -31,21 +33,26 @@ def read_trajectory(path: Path, *, max_chars: int | None = None) -> str:
     if not path.is_file():
         raise StoreError(f"{path}: no such trajectory; episodes.jsonl names those that exist")
     problems: list[str] = []
-    text = render(JsonLines(path).read(problems.append), max_chars=max_chars)
-    return text + "".join(f"\n*{problem}*\n" for problem in problems)
+    text = render(JsonLines(path).read(problems.append), code=code, max_chars=max_chars)
+    return text + "".join(f"\n*{_inline(problem)}*\n" for problem in problems)
 
 
-def render(records: Iterable[Mapping[str, Any]], *, max_chars: int | None = None) -> str:
+def render(
+    records: Iterable[Mapping[str, Any]], *, code: str = "", max_chars: int | None = None
+) -> str:
     """Records of a trajectory as Markdown.
 
     Args:
         records: as they were written: each has a ``kind`` and fields of its own.
+        code: the episode's, which is shown where it was graded without having been written in a step.
         max_chars: longest text shown; what is cut is counted.
     """
     parts: list[str] = []
     for number, record in enumerate(records, start=1):
         fields = dict(record)
         kind = str(fields.pop("kind", "record"))
+        if kind == "graded":
+            fields = {"code": code, **fields}
         facts, blocks = _sorted_out(_for_people(kind, fields))
         parts.append(f"## {number}. {_inline(_title(kind, fields))}\n\n")
         if facts:
@@ -74,6 +81,32 @@ def _for_people(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(shown.get("tests"), Mapping) and shown.get("text"):
             known = ("status", "passed", "total")
             shown["tests"] = {k: v for k, v in shown["tests"].items() if k in known}
+    if isinstance(shown.get("verdict"), Mapping):
+        shown["verdict"] = _each_message_once(shown["verdict"])
+    return shown
+
+
+def _each_message_once(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """A verdict with one entry for each thing that went wrong, named by the test cases that met it."""
+    cases = verdict.get("cases")
+    if not (isinstance(cases, list) and all(isinstance(case, Mapping) for case in cases)):
+        return dict(verdict)
+    shown = {k: v for k, v in verdict.items() if k not in ("cases", "timings")}
+    met: dict[str, Counter[str]] = {}
+    for case in cases:
+        if case.get("outcome") != "passed":
+            told = [str(case.get(part) or "") for part in ("message", "detail")]
+            text = "\n".join(filter(None, told)) or str(case.get("outcome"))
+            met.setdefault(text, Counter())[str(case.get("case"))] += 1
+    if cases:
+        passed = sum(case.get("outcome") == "passed" for case in cases)
+        shown["cases"] = f"{passed} of {len(cases)} passed"
+    if met:
+        shown.pop("message", None)  # that of the first case
+    for text, names in met.items():
+        listed = [name if n == 1 else f"{name} ({n} seeds)" for name, n in names.items()]
+        more = f" and {len(listed) - _NAMED} more" if listed[_NAMED:] else ""
+        shown[", ".join(listed[:_NAMED]) + more] = text
     return shown
 
 
@@ -113,15 +146,11 @@ def _text_of(name: str, value: object) -> str:
 def _fence(text: str, max_chars: int | None) -> str:
     if max_chars is not None and len(text) > max_chars:
         text = f"{text[:max_chars]}\n[{len(text) - max_chars} more characters]"
-    text = _CONTROL.sub(_escape, text.replace("\r\n", "\n"))
+    text = printable(text)
     longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}\n{text}{'' if text.endswith(chr(10)) else chr(10)}{fence}"
 
 
 def _inline(text: str) -> str:
-    return _CONTROL.sub(_escape, text).replace("\n", " ")
-
-
-def _escape(match: re.Match[str]) -> str:
-    return match.group().encode("unicode_escape").decode("ascii")
+    return printable(text).replace("\n", " ")

@@ -7,6 +7,7 @@ playing.py    `run_experiment`: an agent plays the plan
 regrading.py  `grade_completions` and `regrade`: runs made of code that is there already
 spending.py   what all episodes together may use
 store.py      a run's folder: what is written, and read back
+stored.py     what run.json and a line of episodes.jsonl must hold
 durable.py    files that outlive a crash
 """
 

@@ -26,6 +26,9 @@ SCRATCH = ".unfinished."
 """How the names of files begin that are not whole yet."""
 
 _TAIL_BLOCK_BYTES = 1 << 16
+_DEEPEST = (
+    200  # a record nested deeper is damage: whoever walks through it would overflow the stack
+)
 
 
 class JsonLines:
@@ -87,13 +90,13 @@ class JsonLines:
         Raises:
             StoreError: the file cannot be read, or a line is damaged and nobody is told.
         """
-        for _, record in self.placed(on_problem):
+        for _, _, record in self.numbered(on_problem):
             yield record
 
-    def placed(
+    def numbered(
         self, on_problem: Callable[[str], None] | None = None
-    ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """As `read`, each record with the byte offset that `at` takes."""
+    ) -> Iterator[tuple[int, int, dict[str, Any]]]:
+        """As `read`, each record with the number of its line, from 1, and the byte offset that `at` takes."""
         offset = 0
         try:
             with self.path.open("rb") as file:
@@ -102,7 +105,7 @@ class JsonLines:
                         return
                     record = _object(line)
                     if record is not None:
-                        yield offset, record
+                        yield number, offset, record
                     else:
                         problem = (
                             f"{self.path}:{number}: not a JSON object, so it counts as missing"
@@ -117,7 +120,7 @@ class JsonLines:
             raise StoreError(f"cannot read {self.path}: {error.strerror}") from error
 
     def at(self, offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
-        """The records at some offsets from `placed`.
+        """The records at some offsets from `numbered`.
 
         Raises:
             StoreError: they cannot be read, or the file was changed.
@@ -216,8 +219,24 @@ def _cut_torn_tail(fd: int) -> int:
 
 
 def _object(line: bytes) -> dict[str, Any] | None:
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return None
+    record = parsed(line)
     return record if isinstance(record, dict) else None
+
+
+def parsed(text: bytes) -> Any:
+    """The value of a JSON text; None if it is none, or nested too deeply to be worked with."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if text.count(b"[") + text.count(b"{") <= _DEEPEST:
+        return value
+    layer = [value]
+    for _ in range(_DEEPEST):
+        layer = [
+            item
+            for each in layer
+            if isinstance(each, dict | list)
+            for item in (each.values() if isinstance(each, dict) else each)
+        ]
+    return None if any(isinstance(each, dict | list) for each in layer) else value

@@ -26,7 +26,8 @@ from rcb_env.env.settings import Rules, Shown
 from rcb_env.errors import StoreError, UsageError
 from rcb_env.play.agent import ModelSettings
 from rcb_env.play.registry import agent_label, agent_settings, make_agent
-from rcb_env.runs.store import EpisodeKey, RunStore, digest
+from rcb_env.runs.store import RunStore
+from rcb_env.runs.stored import EpisodeKey, digest, keys
 
 _PACKAGES = ("rcb-env", "gymnasium", "numpy", "openai")
 _HOW_ONLY = ("timeout_s", "max_retries", "max_wait_s", "cache")  # change no reply of a model
@@ -123,22 +124,13 @@ def jobs(
     pairs: Sequence[tuple[Challenge, int]], config: Mapping[str, Any], *, seed: int = 0
 ) -> list[Job]:
     """The planned episodes of a config as `RunConfig.identity` gives it."""
-    model = config.get("model") or {}
-    settings = digest({k: v for k, v in config.items() if k not in ("agent", "model", "samples")})
+    key = keys(config)
     return [
         Job(
             challenge=challenge,
             sample=sample,
             seed=episode_seed(seed, challenge.id, sample),
-            key=EpisodeKey(
-                paper=challenge.paper.id,
-                file=challenge.file,
-                region=challenge.id,
-                sample=sample,
-                agent=str(config["agent"]),
-                model=str(model.get("name", "")),
-                settings=digest([settings, model]),
-            ),
+            key=key(challenge.paper.id, challenge.file, challenge.id, sample),
         )
         for challenge, sample in pairs
     ]
@@ -193,18 +185,20 @@ def run_record(
 
 
 def own_lines(challenges: Sequence[Challenge]) -> dict[str, int]:
-    """Lines of code of each region that lie in no region nested in it, by challenge id.
+    """Lines of code of each region that lie in no other of these challenges' regions nested in it, by challenge id.
 
-    They depend on the file alone, never on which of its challenges are selected.
+    Their sum is the number of source lines that the challenges cover, each counted once.
     """
-    result = {}
+    own = {challenge.id: challenge.lines for challenge in challenges}
     for challenge in challenges:
         # A challenge's region names its parent by index among the file's regions, in order.
-        siblings = [c for c in challenge.paper.challenges if c.file == challenge.file]
-        index = [c.id for c in siblings].index(challenge.id)
-        nested = sum(c.lines for c in siblings if c.region.parent == index)
-        result[challenge.id] = challenge.lines - nested
-    return result
+        regions = [c for c in challenge.paper.challenges if c.file == challenge.file]
+        around = challenge.region.parent
+        while around is not None and regions[around].id not in own:
+            around = regions[around].region.parent
+        if around is not None:
+            own[regions[around].id] -= challenge.lines
+    return own
 
 
 def challenges_digest(challenges: Sequence[Challenge]) -> str:

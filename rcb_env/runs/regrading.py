@@ -322,7 +322,7 @@ def _scan(path: Path, dataset: Dataset) -> dict[tuple[str, int], int]:
 def _checked(line: bytes, where: str, dataset: Dataset) -> tuple[str, int]:
     try:
         record = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{where}: not JSON: {error}") from None
     if not isinstance(record, dict):
         raise UsageError(f"{where}: not a JSON object")

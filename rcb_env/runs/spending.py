@@ -16,6 +16,7 @@ from rcb_env.play.agent import Usage
 from rcb_env.runs.durable import JsonLines
 from rcb_env.runs.plan import RunConfig, now
 from rcb_env.runs.store import RunStore
+from rcb_env.runs.stored import wrong_usage
 
 
 class RunBudgetSpent(UsageError):
@@ -88,8 +89,16 @@ def _stored(store: RunStore) -> Usage:
 
 
 def _cut_off(store: RunStore) -> list[Usage]:
-    sessions = JsonLines(store.folder / "sessions.jsonl").read(on_problem=store.problems.append)
-    return [_usage(session["cut_off"]) for session in sessions if "cut_off" in session]
+    path = store.folder / "sessions.jsonl"
+    found = []
+    for number, _, session in JsonLines(path).numbered(store.problems.append):
+        if "cut_off" not in session:
+            continue
+        if flaw := wrong_usage(session["cut_off"]):
+            store.problems.append(f"{path}:{number}: what was spent is not known: {flaw}")
+        else:
+            found.append(_usage(session["cut_off"]))
+    return found
 
 
 def _usage(data: object) -> Usage:

@@ -15,6 +15,8 @@ Guarantees:
   Readers need no lock, are never held up, and see whole lines only.
 - An episode is known by `EpisodeKey`: paper, file, region, sample, agent, model, settings. The last
   line of a key counts; earlier ones (infrastructure failures that were tried again) stay on disk.
+- A reader gets only lines that are sound and of this run, see `rcb_env.runs.stored`. Any other counts as missing and
+  is named in `problems`, with its number.
 - Resuming with another config is refused and the differing keys are named.
 Holds plain dicts: the meaning of an episode is `rcb_env.play.episode`'s, scores are
 `rcb_env.report.scoring`'s.
@@ -25,13 +27,11 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
 import json
 import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -42,11 +42,13 @@ from rcb_env.runs.durable import (
     SCRATCH,
     JsonLines,
     dump,
+    parsed,
     take_back,
     write_all,
     write_whole,
     writing,
 )
+from rcb_env.runs.stored import EpisodeKey, Plan, digest, wrong_line, wrong_record
 
 INFRA = "infra_error"
 FORMAT = 1
@@ -55,32 +57,6 @@ FORMAT = 1
 ARMS = "arms.json"
 """In a folder of runs that were made together: which ones, in which order."""
 _NAMED = 8  # runs in a message
-
-
-@dataclass(frozen=True)
-class EpisodeKey:
-    """What makes an episode this one and no other; a hint or a prompt alone never does."""
-
-    paper: str
-    file: str
-    region: str
-    """Challenge id: two regions with the same hint have two ids."""
-    sample: int
-    agent: str
-    model: str
-    """Model name, "" for an agent without a model."""
-    settings: str
-    """Digest of everything else that shapes the episode, see `digest`."""
-
-    @property
-    def id(self) -> str:
-        """Sixteen hex digits, stable across runs and machines."""
-        return digest(list(self.__dict__.values()))
-
-
-def digest(value: object) -> str:
-    """Sixteen hex digits of a JSON-like value, independent of the order of keys."""
-    return hashlib.sha256(dump(value, sort_keys=True)).hexdigest()[:16]
 
 
 class Trajectory:
@@ -94,6 +70,8 @@ class Trajectory:
         """
         self.path = path
         self.attempt = attempt
+        self.last_kind = ""
+        """Of the record that was written last; "" before the first."""
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
@@ -114,6 +92,7 @@ class Trajectory:
             except OSError:
                 take_back(self._fd, size)
                 raise
+        self.last_kind = kind
 
     def close(self) -> None:
         """Put everything on the disk; safe to call twice."""
@@ -278,16 +257,43 @@ class RunStore:
 
     def discard_if_empty(self) -> None:
         """Remove the files of a run in which no episode has finished, so that its folder is free again."""
-        if next(iter(self.lines()), None) is not None:
-            return
+        episodes = self.folder / "episodes.jsonl"
+        if episodes.exists() and episodes.stat().st_size:
+            return  # also where nothing in it is sound: somebody may be able to mend it
         shutil.rmtree(self.folder / "trajectories", ignore_errors=True)
         for name in ("sessions.jsonl", "episodes.jsonl", "run.json"):
             (self.folder / name).unlink(missing_ok=True)
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """Every stored line, oldest first: key, attempt, trajectory, episode. Memory stays flat."""
+        """Every sound line, oldest first: key, attempt, trajectory, episode. Memory stays flat."""
         for _, line in self._placed():
             yield line
+
+    def trajectory_of(self, line: Mapping[str, Any]) -> Path:
+        """The trajectory that belongs to a line.
+
+        Raises:
+            StoreError: it is missing, or is no file of this run.
+        """
+        path = self.folder / str(line["trajectory"])
+        if not path.resolve().is_relative_to(self.folder.resolve()):
+            raise StoreError(f"{path} is a link out of the run's folder, so it is not read")
+        if path.is_file():
+            return path
+        self.need_trajectories()
+        raise StoreError(f"{path} is missing: it holds the steps of {line['episode']['challenge']}")
+
+    def need_trajectories(self) -> None:
+        """Refuse a run that was copied without them.
+
+        Raises:
+            StoreError: there are episodes, and no folder of trajectories.
+        """
+        top = self.folder / "trajectories"
+        if not top.is_dir() and next(iter(self.lines()), None) is not None:
+            raise StoreError(
+                f"{top} is missing: it holds every step of the episodes; copy the run's whole folder"
+            )
 
     def latest(self) -> Iterator[dict[str, Any]]:
         """The lines that count: the last one of every key, in the order they were stored."""
@@ -311,12 +317,18 @@ class RunStore:
             if problem not in self.problems:
                 self.problems.append(problem)
 
-        for offset, line in self._episodes.placed(note):
-            episode = line.get("episode")
-            if isinstance(episode, dict) and isinstance(line.get("key"), str):
+        path = self._episodes.path
+        if not path.exists():
+            if self._lock_fd is None:  # whoever writes the run is about to make it
+                note(f"{path} is missing: no episode has finished, or it was not copied")
+            return
+        plan = Plan(self.record)
+        for number, offset, line in self._episodes.numbered(note):
+            reason = wrong_line(line) or plan.stranger(line)
+            if reason is None:
                 yield offset, line
             else:
-                note(f"{self._episodes.path}: a line without key and episode counts as missing")
+                note(f"{path}:{number}: counts as missing: {reason}")
 
     def finished(self) -> set[str]:
         """Ids of the keys that need no further attempt: stored, and not as infrastructure."""
@@ -376,14 +388,17 @@ def arms_of(folder: str | Path) -> dict[str, str]:
     """
     path = Path(folder) / ARMS
     try:
-        arms = json.loads(path.read_bytes())["arms"]
-        return {str(name): str(agent) for name, agent in arms.items()}
+        arms = parsed(path.read_bytes())["arms"]
+        found = {str(name): str(agent) for name, agent in arms.items()}
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise StoreError(f"{path} is damaged: it is no record of arms") from error
+    if any(Path(name).name != name for name in found):
+        raise StoreError(f"{path} is damaged: an arm does not lie in this folder")
+    return found
 
 
 def runs_in(folder: str | Path) -> list[Path]:
@@ -411,7 +426,7 @@ def _runs_below(folder: Path) -> list[Path]:
 def _read_record(folder: Path) -> Mapping[str, Any]:
     path = folder / "run.json"
     try:
-        record = json.loads(path.read_bytes())
+        record = parsed(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError) as error:
         if below := _runs_below(folder):
             names = ", ".join(map(str, below[:_NAMED])) + (", ..." if below[_NAMED:] else "")
@@ -419,10 +434,12 @@ def _read_record(folder: Path) -> Mapping[str, Any]:
         raise StoreError(f"{folder} is not a run directory: it has no run.json") from error
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise StoreError(f"{path} is damaged: it is not JSON") from error
-    if not isinstance(record, dict) or record.get("format") != FORMAT:
+    if not isinstance(record, dict):
+        raise StoreError(f"{path} is damaged: it is not a JSON object")
+    if record.get("format") != FORMAT:
         raise StoreError(f"{path} is not of format {FORMAT}: another version of rcb wrote it")
+    if (flaw := wrong_record(record)) is not None:
+        raise StoreError(f"{path} is damaged: {flaw}")
     return record
 
 

@@ -34,6 +34,9 @@ Play = Callable[[Job, Trajectory], Episode]
 
 ATTEMPTS = 2
 _POLL_S = 0.2
+_TELL_S = 1.0  # between two looks at what is in play
+_WAITS_FOR = {"": "a box", "model_call": "its tests", "graded": "its tests"}
+"""By the last record of an episode. After a start or a step, it is the agent's turn."""
 _GRACE_S = 3.0  # for workers to end after a stop
 
 
@@ -50,8 +53,19 @@ class Interrupted(RcbError):
 
 
 @dataclass(frozen=True)
+class InPlay:
+    """An episode that somebody works on."""
+
+    challenge: str
+    elapsed_s: float
+    """Since it began."""
+    waits_for: str
+    """What happens in it, in a few words."""
+
+
+@dataclass(frozen=True)
 class Progress:
-    """How far a run is; told before the first and after every episode."""
+    """How far a run is; told before the first and after every episode, and now and then between."""
 
     planned: int
     finished: int
@@ -66,6 +80,10 @@ class Progress:
     """What was just finished; None before the first."""
     retrying: bool = False
     """Whether ``last`` was ended by infrastructure and is tried again."""
+    between: bool = False
+    """Nothing has finished since the last time; ``playing`` may have changed."""
+    playing: tuple[InPlay, ...] = ()
+    """The episodes in play, the longest first."""
 
 
 @dataclass
@@ -79,8 +97,19 @@ class _Shared:
     """Finished episodes with whether they are tried again, errors, and None for a worker's end."""
     caught: list[int] = field(default_factory=list)
     """Signals that came, the first one first."""
+    playing: dict[int, tuple[Job, Trajectory, float]] = field(default_factory=dict)
+    """What each worker plays, by its thread: the job, its record, and when it began."""
     over: bool = False
     """Set when the caller's thread no longer takes results."""
+
+    def in_play(self) -> tuple[InPlay, ...]:
+        """What is played now, the longest first."""
+        began = sorted(self.playing.copy().values(), key=lambda each: each[2])
+        now = time.monotonic()
+        return tuple(
+            InPlay(job.challenge.id, now - since, _WAITS_FOR.get(trajectory.last_kind, "its agent"))
+            for job, trajectory, since in began
+        )
 
     @property
     def stopping(self) -> bool:
@@ -127,7 +156,12 @@ def work(
     )
     began = time.monotonic()
 
-    def tell(last: Episode | None, retrying: bool = False) -> None:
+    shared = _Shared(queue.SimpleQueue())
+    told_at = began
+
+    def tell(last: Episode | None, *, retrying: bool = False, between: bool = False) -> None:
+        nonlocal told_at
+        told_at = time.monotonic()
         if progress:
             progress(
                 Progress(
@@ -138,10 +172,11 @@ def work(
                     elapsed_s=time.monotonic() - began,
                     last=last,
                     retrying=retrying,
+                    between=between,
+                    playing=shared.in_play(),
                 )
             )
 
-    shared = _Shared(queue.SimpleQueue())
     for job in todo:
         shared.todo.put(job)
     threads = [
@@ -160,6 +195,8 @@ def work(
                 try:
                     event = shared.done.get(timeout=_POLL_S)
                 except queue.Empty:
+                    if time.monotonic() - told_at >= _TELL_S:
+                        tell(None, between=True)
                     continue
                 if event is None:
                     running -= 1
@@ -169,7 +206,7 @@ def work(
                     episode, retrying = event
                     if not retrying:
                         counts[episode.status] += 1
-                    tell(episode, retrying)
+                    tell(episode, retrying=retrying)
         finally:
             stopped_early = any(thread.is_alive() for thread in threads)
             shared.over = True
@@ -190,6 +227,7 @@ def count_finished(store: RunStore, jobs: Sequence[Job]) -> int:
 
 
 def _worker(shared: _Shared, make_play: Callable[[], Play], store: RunStore) -> None:
+    me = threading.get_ident()
     try:
         play = make_play()
         while not shared.stopping:
@@ -199,7 +237,9 @@ def _worker(shared: _Shared, make_play: Callable[[], Play], store: RunStore) -> 
                 break
             for attempt in range(1, ATTEMPTS + 1):
                 with store.trajectory(job.key) as trajectory:
+                    shared.playing[me] = (job, trajectory, time.monotonic())
                     episode = play(job, trajectory)
+                    del shared.playing[me]
                 if shared.stopping and episode.status == INFRA:
                     return  # the boxes were closed under it: what it says is about us
                 retrying = episode.status == INFRA and attempt < ATTEMPTS

@@ -16,11 +16,12 @@ import pytest
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.env.environment import ResearchCodeEnv
 from rcb_env.env.rewards import RewardSpec, reward_spec, rewards_of
-from rcb_env.errors import UsageError
+from rcb_env.errors import StoreError, UsageError
 from rcb_env.play.agent import ModelSettings
+from rcb_env.report.rows import read_rows
 from rcb_env.report.scoring import score
 from rcb_env.report.summary import summarize
-from rcb_env.report.training import FORMS, export, outcomes, read_rows, rows_of
+from rcb_env.report.training import FORMS, Exported, export, outcomes, rows_of
 from rcb_env.runs import RunConfig, grade_completions, open_run, run_experiment
 from rcb_env.runs.durable import JsonLines
 from rcb_env.runs.store import RunStore
@@ -81,8 +82,17 @@ def test_rows_score_and_grade_as_the_run_did(run: Path, tmp_path: Path) -> None:
 
 
 def test_the_messages_are_those_of_the_chat_wrapper(run: Path, tmp_path: Path) -> None:
-    export([run], "rl", tmp_path / "rl.jsonl")
-    row = max(read_rows(tmp_path / "rl.jsonl"), key=lambda row: len(row["messages"]))
+    export([run], "rl", tmp_path / "rl.jsonl", arguments="text")
+    export([run], "rl", tmp_path / "objects.jsonl")
+    row, objects = (
+        max(read_rows(tmp_path / name), key=lambda row: len(row["messages"]))
+        for name in ("rl.jsonl", "objects.jsonl")
+    )
+    for message in objects["messages"]:
+        for call in message.get("tool_calls", ()):
+            assert isinstance(call["function"]["arguments"], dict)
+            call["function"]["arguments"] = json.dumps(call["function"]["arguments"])
+    assert objects == row
     env = ChatMessages(ResearchCodeEnv(row["challenge"]))
     messages, _ = env.reset(seed=row["seed"])
     total = 0.0
@@ -279,6 +289,66 @@ def test_words_beside_a_call_are_exported_and_a_reply_without_a_call_is_no_call(
     assert ["tool_calls" in message for message in said] == [True, True, False, True]
     roles = [message["role"] for message in row["messages"][2:]]
     assert roles == ["assistant", "tool"] * 2 + ["assistant", "user", "assistant", "tool"]
+
+
+def test_a_cut_off_call_is_not_taught_and_reasoning_is_kept_or_counted(
+    run: Path, tmp_path: Path
+) -> None:
+    """A reply that ended in the middle of its arguments was exported as a call of the model's, with mask 1."""
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    step = {"kind": "step", "text": "t", "error": True, "tests": None, "tokens": 3}
+    cut = {"tool": "write_region", "arguments": {"": '{"code": "x = '}}
+    done = {"tool": "submit", "arguments": {}}
+    calls = [{"id": "x", "name": "submit", "arguments": "{}"}]
+    shown = {"text": "", "reasoning": "I think.", "tool_calls": calls}
+    hidden = {"text": "", "tool_calls": calls, "usage": {"reasoning_tokens": 9}}
+    for line, reply in zip(RunStore.open(folder).latest(), (shown, hidden), strict=False):
+        path = folder / line["trajectory"]
+        start = next(record for record in JsonLines(path).read() if record["kind"] == "start")
+        records = [
+            start,
+            {"kind": "model_call", "reply": reply},
+            {**step, "action": cut},
+            {**step, "action": done},
+        ]
+        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    made = Exported()
+    rows = list(rows_of([RunStore.open(folder)], "rl", made=made))
+    assert [m.get("reasoning_content") for m in rows[0]["messages"]] == [None] * 2 + [
+        "I think.",
+        *[None] * 3,
+    ]
+    assert all("reasoning_content" not in message for message in rows[1]["messages"])
+    assert made.without_reasoning == 1
+    assert made.cut_off == 2
+    for row in rows[:2]:
+        assert row["mask"] == [0, 0, 0, 0, 1, 0]
+        (call,) = row["messages"][2]["tool_calls"]
+        assert call["function"]["arguments"] == cut["arguments"]
+    pairs = Exported()
+    list(rows_of([RunStore.open(folder)], "preference", made=pairs))
+    assert pairs.cut_off == 0
+
+
+def test_a_run_without_its_trajectories_is_refused_and_single_ones_are_named(
+    run: Path, tmp_path: Path
+) -> None:
+    """Export said "no steps" of a run whose trajectories had been deleted."""
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    lost, torn, *_ = (folder / line["trajectory"] for line in RunStore.open(folder).latest())
+    lost.unlink()
+    torn.write_text('{"kind": "start", "text": "t"}\n{"kind": "step", "action": {}, "text": 7}\n')
+    made = export([folder], "rl", tmp_path / "rows.jsonl")
+    assert made.rows == 10
+    assert made.left_out == {"its trajectory is missing or damaged": 2}
+    assert made.problems[0].startswith(f"{lost} is missing: ")
+    assert made.problems[1] == f"{torn}:2: the record is damaged (text)"
+    shutil.rmtree(folder / "trajectories")
+    for form in FORMS:
+        with pytest.raises(StoreError, match="trajectories is missing"):
+            export([folder], form, tmp_path / "none.jsonl")
 
 
 def _episodes(store: RunStore) -> list[dict[str, Any]]:

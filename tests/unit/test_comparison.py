@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from collections.abc import Mapping
@@ -12,10 +13,13 @@ import pytest
 from rich.console import Console
 
 from rcb_env.errors import UsageError
+from rcb_env.play.agent import Usage
 from rcb_env.report.comparison import RunPair, compare_runs
 from rcb_env.report.tables import print_comparison
-from rcb_env.runs.store import EpisodeKey, RunStore
+from rcb_env.runs.store import RunStore
+from tests.made_runs import finish, plan_of
 
+_USAGE = dataclasses.asdict(Usage())
 LINES = {"A/one": 8, "A/two": 2, "B/three": 5, "B/four": 5}
 
 
@@ -38,26 +42,20 @@ def make(
         },
         "versions": {"rcb-env": "1"},
         "plan": [
-            {
-                "challenge": name,
-                "paper": name[0],
-                "file": "src/x.py",
-                "lines": lines,
-                "samples": [0],
-                "content_hash": (hashes or {}).get(name, "h"),
-            }
-            for name, lines in plan.items()
+            {**entry, "content_hash": (hashes or {}).get(entry["challenge"], "h")}
+            for entry in plan_of(plan)
         ],
     }
     with RunStore.create(folder, record) as store:
         for name, status in states.items():
-            key = EpisodeKey(name[0], "src/x.py", name, 0, folder.name, "m", "s")
-            usage = {"prompt_tokens": 100, "completion_tokens": 0, "calls": 1, "cost_usd": 0.5}
-            episode = {"challenge": name, "sample": 0, "status": status, "steps": 2, "test_runs": 0}
-            with store.trajectory(key) as trajectory:
-                store.append(
-                    key, {**episode, "usage": usage, **((took or {}).get(name) or {})}, trajectory
-                )
+            if name not in plan:
+                continue
+            usage = {**_USAGE, "prompt_tokens": 100, "calls": 1, "cost_usd": 0.5}
+            episode = {"usage": usage, "content_hash": (hashes or {}).get(name, "h")}
+            more = dict((took or {}).get(name) or {})
+            if "usage" in more:
+                more["usage"] = {**_USAGE, **more["usage"]}
+            finish(store, name, status, **{**episode, **more})
     return RunStore.open(folder)
 
 
@@ -88,14 +86,16 @@ def test_both_rates_the_difference_and_the_discordant_challenges_are_shown(tmp_p
     assert "exact McNemar p = 0.5" in text
     assert "only B: A/two, B/four" in text
     assert "B: [b]" in text
-    assert "2 papers only" in text
+    assert "4 challenges of 2 papers in both runs" in text
     assert json.loads(json.dumps(pair.to_dict()))["comparison"]["b"] == 100.0
 
 
 def test_open_episodes_of_either_run_are_warned_about(tmp_path: Path) -> None:
     pair = pair_of(tmp_path, {"A/one": "passed", "A/two": "infra_error"}, PASSED)
     assert "run A has 1 infra_error and 2 missing: resume it" in printed(pair)
-    assert pair.comparison.difference.low < pair.comparison.difference.value
+    difference = pair.comparison.difference
+    assert difference.value is not None
+    assert difference.low < difference.value
 
 
 def test_settings_that_differ_beside_the_agent_are_named(tmp_path: Path) -> None:

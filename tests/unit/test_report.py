@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,35 +17,31 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from rcb_env.errors import StoreError
+from rcb_env.grading.verdict import Verdict
+from rcb_env.play.agent import Usage
 from rcb_env.report.export import COLUMNS, to_csv, to_json
 from rcb_env.report.scoring import STATES
 from rcb_env.report.summary import summarize
 from rcb_env.report.tables import episodes_table, notes, print_report
 from rcb_env.report.trajectory import read_trajectory, render
-from rcb_env.runs.store import EpisodeKey, RunStore
+from rcb_env.runs.store import RunStore
+from rcb_env.runs.stored import EpisodeKey
+from tests import made_runs
+from tests.made_runs import plan_of
 
-PLAN = [
-    {"challenge": f"{paper}/{name}", "paper": paper, "file": "src/x.py", "lines": n, "samples": [0]}
-    for paper, name, n in [("A", "one", 8), ("A", "two", 2), ("B", "three", 5), ("B", "four", 5)]
-]
+PLAN = plan_of({"A/one": 8, "A/two": 2, "B/three": 5, "B/four": 5})
 
 
-def finish(store: RunStore, challenge: str, status: str, **more: object) -> None:
-    key = EpisodeKey(challenge.split("/")[0], "src/x.py", challenge, 0, "repair", "m", "s")
-    with store.trajectory(key) as trajectory:
-        trajectory.record("step", {"action": {"tool": "submit", "arguments": {}}})
+def finish(store: RunStore, challenge: str, status: str, **more: Any) -> None:
+    wrong = Verdict("failed", error_class="name").to_dict() if status == "failed" else None
+    usage = Usage(prompt_tokens=100, completion_tokens=10, calls=2, cost_usd=0.5)
     episode = {
-        "challenge": challenge,
-        "sample": 0,
-        "status": status,
         "steps": 3,
         "test_runs": 1,
-        "wall_s": 1.5,
-        "end_reason": "submitted",
-        "usage": {"prompt_tokens": 100, "completion_tokens": 10, "calls": 2, "cost_usd": 0.5},
-        "verdict": {"error_class": "name" if status == "failed" else None, "message": ""},
+        "usage": dataclasses.asdict(usage),
+        **({"verdict": wrong} if wrong else {}),
     }
-    store.append(key, {**episode, **more}, trajectory)
+    made_runs.finish(store, challenge, status, **{**episode, **more})
 
 
 @pytest.fixture
@@ -66,6 +64,8 @@ def test_the_summary_counts_the_last_line_of_each_episode(store: RunStore) -> No
         | {"missing": 1},
         "pass_rate": 25.0,
         "scaled_pass_rate": 40.0,
+        "pass_rate_bounds": [25.0, 75.0],
+        "scaled_pass_rate_bounds": [40.0, 90.0],
     }
     assert summary.infra_causes == ("engine gone",)
     assert summary.score.coverage == 50.0
@@ -125,15 +125,40 @@ def test_tables_say_what_is_open(store: RunStore) -> None:
     assert "25.0 (25.0 to 75.0)" in text
     assert "1 infra_error, 1 missing" in text
     assert "engine gone" in text
-    assert "1 episodes took more than one attempt" in text
+    assert "1 episode took more than one attempt" in text
     assert "3.00" not in text
     assert "1.5000 USD" in text
 
 
-def test_an_episode_that_was_not_planned_is_named(store: RunStore) -> None:
-    finish(store, "C/stray", "passed")
-    with pytest.raises(StoreError, match="not in the plan, the first is C/stray sample 0"):
-        summarize(store)
+def test_a_run_of_which_nothing_has_finished_has_no_rate(tmp_path: Path) -> None:
+    """The last line of a run that had got no verdict said ``"pass_rate": 0.0``."""
+    with RunStore.create(tmp_path / "run", {"config": {"agent": "a"}, "plan": PLAN}) as store:
+        finish(store, "A/one", "infra_error")
+        summary = summarize(store)
+    brief = summary.brief()
+    assert (brief["pass_rate"], brief["pass_rate_bounds"]) == (None, [0.0, 100.0])
+    assert (brief["scaled_pass_rate"], brief["scaled_pass_rate_bounds"]) == (None, [0.0, 100.0])
+    out = io.StringIO()
+    print_report(Console(file=out, width=200), [summary])
+    assert "n/a (0.0 to 100.0)" in out.getvalue()
+
+
+def test_the_report_names_the_challenges_that_were_not_solved(tmp_path: Path) -> None:
+    plan = plan_of({f"A/{n}": 1 for n in range(20)}, samples=(0, 1))
+    with RunStore.create(tmp_path / "run", {"config": {"agent": "a"}, "plan": plan}) as store:
+        for n in range(20):
+            made_runs.finish(store, f"A/{n}", "timeout" if n == 3 else "failed")
+        made_runs.finish(store, "A/0", "failed", sample=1)
+        made_runs.finish(store, "A/1", "passed", sample=1)
+        summary = summarize(store)
+    assert summary.not_solved["timeout"] == {"A/3": 1}
+    assert summary.not_solved["failed"]["A/0"] == 2
+    told = notes(summary)
+    assert "timeout: A/3" in told
+    (failed,) = (line for line in told if line.startswith("failed: "))
+    assert failed.startswith("failed: A/0 (2 samples), A/1, A/2, A/4, ")
+    assert failed.endswith(", and 7 more (--json names all)")
+    assert json.loads(to_json(summary))["not_solved"]["failed"]["A/19"] == 1
 
 
 def test_a_run_without_a_plan_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -176,6 +201,23 @@ def test_a_trajectory_cut_off_by_a_kill_reads_up_to_the_cut(tmp_path: Path) -> N
     path.write_text('{"kind": "step", "n": 1}\n{"kind": "st', encoding="utf-8")
     assert "## 1. step" in read_trajectory(path)
     assert "## 2." not in read_trajectory(path)
+
+
+def test_code_that_was_graded_is_shown_and_each_message_once() -> None:
+    """A trajectory of completions held no code, and the same message for each seed of each case."""
+    cases = [
+        {"case": case, "seed": seed, "outcome": "error", "message": "NameError: y\n  in f"}
+        for case in ("adds", "scales")
+        for seed in range(3)
+    ]
+    cases.append({"case": "other", "seed": 1, "outcome": "passed", "message": ""})
+    verdict = {"status": "failed", "cases": cases, "message": "adds: NameError: y"}
+    text = render([{"kind": "graded", "verdict": verdict}], code="    return y\n")
+    assert "**code**\n\n```\n    return y\n```" in text
+    assert text.count("NameError") == 1
+    assert "**verdict.adds (3 seeds), scales (3 seeds)**" in text
+    assert "- verdict.cases: 1 of 7 passed" in text
+    assert "return y" not in render([{"kind": "step"}], code="    return y\n")
 
 
 @given(

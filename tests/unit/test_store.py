@@ -18,31 +18,33 @@ import pytest
 
 from rcb_env.errors import StoreError
 from rcb_env.runs.durable import JsonLines
-from rcb_env.runs.store import EpisodeKey, RunStore, digest
+from rcb_env.runs.store import RunStore
+from rcb_env.runs.stored import EpisodeKey
+from tests.made_runs import FILE, episode, key_of, plan_of
 
 CONFIG = {"agent": "single-shot", "model": {"name": "m", "temperature": 0}, "seed": 0}
+FILES = {"A/update": "a.py", "A/update-2": "a.py", "A/update-3": "b.py", "B/update": "a.py"}
+PLAN = plan_of(
+    dict.fromkeys(["DyT/forward", *FILES, *(f"P/{n}" for n in range(4))], 1),
+    samples=range(20),
+    files=FILES,
+)
 
 
-def key(region: str = "DyT/forward", sample: int = 0, **changes: str) -> EpisodeKey:
-    fields = {
-        "paper": region.split("/")[0],
-        "file": "src/x.py",
-        "agent": "single-shot",
-        "model": "m",
-        "settings": digest(CONFIG),
-    }
-    return EpisodeKey(region=region, sample=sample, **(fields | changes))
+def key(region: str = "DyT/forward", sample: int = 0) -> EpisodeKey:
+    return key_of(CONFIG, region, sample, file=FILES.get(region, FILE))
 
 
 def finish(store: RunStore, which: EpisodeKey, status: str = "passed", **more: object) -> None:
     with store.trajectory(which) as trajectory:
         trajectory.record("step", {"n": 1})
-    store.append(which, {"challenge": which.region, "status": status, **more}, trajectory)
+    made = episode(which.region, status, sample=which.sample, file=which.file, **more)
+    store.append(which, made, trajectory)
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[RunStore]:
-    with RunStore.create(tmp_path / "run", {"config": CONFIG, "plan": []}) as made:
+    with RunStore.create(tmp_path / "run", {"config": CONFIG, "plan": PLAN}) as made:
         yield made
 
 
@@ -60,10 +62,10 @@ def run_python(
 
 
 def test_a_finished_episode_comes_back_as_it_was_stored(store: RunStore) -> None:
-    finish(store, key(), text="é \u2207 \ud800 \u2028 line", cost=0.25)
+    finish(store, key(), error="é \u2207 \ud800 \u2028 line", wall_s=0.25)
     (line,) = RunStore.open(store.folder).latest()
-    assert line["episode"]["text"] == "é \u2207 \ud800 \u2028 line"
-    assert line["episode"]["cost"] == 0.25
+    assert line["episode"]["error"] == "é \u2207 \ud800 \u2028 line"
+    assert line["episode"]["wall_s"] == 0.25
     assert line["attempt"] == 1
     steps = list(JsonLines(store.folder / line["trajectory"]).read())
     assert steps == [{"kind": "step", "n": 1}]
@@ -113,16 +115,7 @@ def test_samples_of_one_prompt_and_regions_of_one_hint_have_their_own_slots(
     store: RunStore,
 ) -> None:
     """Case C073: work was matched by prompt text, so samples two and three were "already done"."""
-    keys = [
-        key(region, sample, file=file)
-        for region, file in [
-            ("A/update", "a.py"),
-            ("A/update-2", "a.py"),
-            ("A/update-3", "b.py"),
-            ("B/update", "a.py"),
-        ]
-        for sample in range(3)
-    ]
+    keys = [key(region, sample) for region in FILES for sample in range(3)]
     assert len({one.id for one in keys}) == 12
     for one in keys[:4]:  # killed after the first sample of the second region
         finish(store, one)
@@ -185,7 +178,7 @@ def test_six_processes_append_large_records_while_a_reader_reports(tmp_path: Pat
 def test_threads_of_one_run_append_whole_lines(store: RunStore) -> None:
     def work(thread: int) -> None:
         for number in range(20):
-            finish(store, key(f"P/{thread}", number), text="y" * 10_000)
+            finish(store, key(f"P/{thread}", number), code="y" * 10_000)
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
     for thread in threads:
@@ -234,15 +227,17 @@ else:
 
 KILLED = """
 import os, signal, sys
-from rcb_env.runs.store import EpisodeKey, RunStore
-store = RunStore.create(sys.argv[1], {"config": {"seed": 0}})
-def key(n): return EpisodeKey("P", "x.py", f"P/{n}", 0, "a", "", "s")
+from rcb_env.runs.store import RunStore
+from tests.made_runs import episode, key_of, plan_of
+plan = plan_of({"P/0": 1, "P/1": 1})
+store = RunStore.create(sys.argv[1], {"config": {"seed": 0}, "plan": plan})
+def key(n): return key_of({"seed": 0}, f"P/{n}")
 def play(n, stop_at):
     with store.trajectory(key(n)) as trajectory:
         for step in range(1, 7):
             trajectory.record("step", {"step": step, "tokens": 10})
             if step == stop_at: os.kill(os.getpid(), signal.SIGKILL)
-    store.append(key(n), {"status": "passed", "steps": 6, "tokens": 60}, trajectory)
+    store.append(key(n), episode(f"P/{n}", steps=6), trajectory)
 play(0, None)
 play(1, 4)
 """
@@ -254,7 +249,7 @@ def test_steps_and_totals_survive_a_kill(tmp_path: Path) -> None:
     process = run_python(KILLED, folder)
     assert process.wait() == -9
     process.communicate()
-    keys = [EpisodeKey("P", "x.py", f"P/{n}", 0, "a", "", "s") for n in range(2)]
+    keys = [key_of({"seed": 0}, f"P/{n}") for n in range(2)]
     left = list(JsonLines(folder / "trajectories/P/1.0.jsonl").read())
     assert [record["step"] for record in left] == [1, 2, 3, 4]
     with RunStore.resume(folder, {"seed": 0}) as again:
@@ -262,9 +257,9 @@ def test_steps_and_totals_survive_a_kill(tmp_path: Path) -> None:
         with again.trajectory(keys[1]) as trajectory:
             for step in range(1, 7):
                 trajectory.record("step", {"step": step, "tokens": 10})
-        again.append(keys[1], {"status": "passed", "steps": 6, "tokens": 60}, trajectory)
+        again.append(keys[1], episode("P/1", steps=6), trajectory)
         lines = list(again.latest())
-    assert sum(line["episode"]["tokens"] for line in lines) == 120
+    assert sum(line["episode"]["steps"] for line in lines) == 12
     # The visible mark of repeated work; the killed attempt's steps are still there to read.
     assert [line["attempt"] for line in lines] == [1, 2]
     assert len(list(JsonLines(folder / "trajectories/P/1.0.jsonl").read())) == 4
@@ -322,8 +317,11 @@ def test_tuples_and_lists_in_a_config_are_the_same(tmp_path: Path) -> None:
     ("content", "reason"),
     [
         (None, "no run.json"),
-        ("{", "not JSON"),
-        ("null", "not of format 1"),
+        ("{", "not a JSON object"),
+        ("null", "not a JSON object"),
+        ("[" * 100_000, "not a JSON object"),
+        ('{"format": 1, "plan": [1]}', "damaged: plan"),
+        ('{"format": 1, "config": "x"}', "damaged: config"),
         ('{"format": 99}', "not of format 1"),
     ],
 )
@@ -362,14 +360,16 @@ import sys
 from pathlib import Path
 from typing import Any
 from rcb_env.errors import StoreError
-from rcb_env.runs.store import EpisodeKey, RunStore
-store = RunStore.create(sys.argv[1], {"config": {}})
+from rcb_env.runs.store import RunStore
+from tests.made_runs import episode, key_of, plan_of
+plan = plan_of({"P/a": 1}, samples=range(100))
+store = RunStore.create(sys.argv[1], {"config": {}, "plan": plan})
 for sample in range(100):
-    key = EpisodeKey("P", "x.py", "P/a", sample, "a", "", "s")
+    key = key_of({}, "P/a", sample)
     try:
         with store.trajectory(key) as trajectory:
             trajectory.record("step", {"text": "x" * 100})
-        store.append(key, {"status": "passed", "text": "x" * 9000}, trajectory)
+        store.append(key, episode("P/a", sample=sample, code="x" * 9000), trajectory)
     except StoreError as error:
         print(sample, error)
         break
