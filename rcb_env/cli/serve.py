@@ -105,7 +105,7 @@ def _config(given: Mapping[str, Any], going_on: bool) -> RunConfig:
 
     client = given["client"]
     if client is None and going_on:  # who played before plays on
-        client = str(given.get("agent") or "").rpartition("client=")[2]
+        client = str(given.get("agent") or "").partition("client=")[2]
     challenges = given["challenges"]
     if not (challenges or given["papers"]):
         challenges = (given["challenge"],)

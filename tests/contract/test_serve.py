@@ -133,7 +133,7 @@ def test_a_client_is_shown_what_the_run_says(tmp_path: Path) -> None:
     async def look(client: Client) -> None:
         assert 'missing code "forward"' not in (client.instructions or "")
         files, _ = await _call(client, "list_files")
-        assert len(files.splitlines()) == 1
+        assert [line.split()[0] for line in files.splitlines()[:-1]] == ["src/dynamic_tanh.py"]
         text, _ = await _call(client, "read_file", path="src/dynamic_tanh.py")
         assert "# TODO: Implement block\n" in text
         paper, _ = await _call(client, "read_paper")
