@@ -86,7 +86,7 @@ _LANGUAGE = re.compile(
     re.IGNORECASE,
 )
 _FILE_KEYS = frozenset(("file", "filename", "path", "title", "name", "lang", "language"))
-_PYTHON_FILE = re.compile(r"\.py[iw]?\b(?!\.\w)|\bpy(?:thon)?[23]?\b", re.IGNORECASE)
+_PYTHON_FILE = re.compile(r"\.py[iw]?\b(?!\.\w)|(?<!\.)\bpy(?:thon)?[23]?\b", re.IGNORECASE)
 _EXTENSION = re.compile(r"\.(\w+)\W*$")
 _OFFICIAL_FENCE = "```python\n"
 _MAX_CLOSERS = 40  # lines that could close one block and are tried; more are a game, not an answer
