@@ -11,6 +11,7 @@ Not covered: attributes and keys (`rcb_env.dataset.interface`); names bound by `
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Iterable, Sequence
 
 Inside = Callable[[ast.AST], bool]
@@ -252,15 +253,17 @@ def _joined(*states: _State) -> _State:
 # --- scopes -----------------------------------------------------------------------------------
 
 
-def parts(scope: ast.AST) -> Iterable[ast.AST]:
+@functools.lru_cache(maxsize=4096)
+def parts(scope: ast.AST) -> Sequence[ast.AST]:
     """All nodes of a scope's body, inner functions and classes themselves but nothing in them."""
     if isinstance(scope, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         pending: list[ast.AST] = list(scope.body)
     else:
         pending = [scope.body] if isinstance(scope, ast.Lambda) else []
+    found = []
     while pending:
         node = pending.pop()
-        yield node
+        found.append(node)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             pending += [*node.decorator_list, *node.args.defaults]
             pending += [each for each in (*node.args.kw_defaults, *_annotations(node)) if each]
@@ -270,6 +273,7 @@ def parts(scope: ast.AST) -> Iterable[ast.AST]:
             pending += [*node.args.defaults, *(each for each in node.args.kw_defaults if each)]
         else:
             pending += ast.iter_child_nodes(node)
+    return found
 
 
 def own_names(scope: Scope) -> set[str]:

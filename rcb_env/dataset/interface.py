@@ -75,13 +75,15 @@ def _names(module: ast.Module, lines: range, file: str, others: Iterable[ast.Mod
             read |= {
                 node.name
                 for node in parts(scope)
-                if isinstance(node, _Definition) and (node.name[0] != "_" or node.name[-2:] == "__")
+                if isinstance(node, _Definition)
+                and inside(node)
+                and (node.name[0] != "_" or node.name[-2:] == "__")
             }
-        for node in ast.walk(scope):
+        own = {name for node in parts(scope) if inside(node) for name in _bound(node)}
+        for node in (*parts(scope), *(ast.walk(scope) if read - own else ())):
             if node is not scope and inside(node):
-                bound = read.intersection(_bound(node))
-                yield from ((name, (node.lineno, node.col_offset)) for name in bound)  # type: ignore[attr-defined]
-                read -= bound if isinstance(node, _Definition) else set()
+                names = read.intersection(_bound(node))
+                yield from ((name, (node.lineno, node.col_offset)) for name in names)
 
 
 def _scopes(module: ast.Module, lines: range) -> Iterable[Scope]:

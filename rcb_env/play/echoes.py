@@ -289,7 +289,7 @@ def _first_line_aligned(text: str) -> str:
     whole = text.lstrip("\n")
     found = layout(whole)
     least = found.indent_of(range(1, len(found.lines)))
-    if not least or whole[:1] in " \t" or parse(text) is not None:
+    if not least or 0 not in found.statements or whole[:1].isspace() or parse(text) is not None:
         return text
     candidate = least + whole
     return candidate if parse(f"if 1:\n{candidate}") is not None else text

@@ -369,7 +369,8 @@ def _read_block(
     """The block that begins at ``start``, and where to go on."""
     marks, lead = opening["marks"], opening["lead"]
     content = [_without_lead(line, lead) for line in lines[start:]]
-    closers = [n for n, line in enumerate(content) if _can_close(line, marks)][:_MAX_CLOSERS]
+    every = (n for n, line in enumerate(content) if _can_close(line, marks))
+    closers = list(itertools.islice(every, _MAX_CLOSERS))
     flush = [n for n in closers if not content[n][:1].isspace()]
     bare = [n for n in flush if not content[n].strip(marks[0] + " \t")]
 
