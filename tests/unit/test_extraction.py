@@ -595,18 +595,26 @@ def test_the_reference_of_every_bundled_challenge_survives() -> None:
             reply, code = dresses(challenge.reference)[name]
             found = take(reply, frame).code
             assert found is not None, (challenge.id, name)
-            assert found == code or tree(frame.fill(found)) == tree(frame.fill(code)), (
-                challenge.id,
-                name,
-            )
+            assert found == code or same(frame, found, code), (challenge.id, name)
 
 
 def test_the_whole_file_comes_down_to_the_reference() -> None:
-    for challenge in load_dataset().challenges[::6]:
+    for challenge in load_dataset().challenges[::20]:
         frame, code = challenge.masked(), challenge.reference
         found = take(f"The whole file:\n{fenced(frame.fill(code))}\n", frame).code
         assert found is not None, challenge.id
         assert tree(frame.fill(found)) == tree(frame.fill(code))
+
+
+def same(frame: Masked, one: str, other: str) -> bool:
+    """Whether both make the same file; the file itself is only read where a part of it is no Python."""
+    first, second = layout(one), layout(other)
+    if first.indent != second.indent:
+        return False
+    try:
+        return tree(first.moved_to("")) == tree(second.moved_to(""))
+    except SyntaxError:
+        return tree(frame.fill(one)) == tree(frame.fill(other))
 
 
 def tree(text: str) -> str:
