@@ -24,7 +24,7 @@ from rcb_env.certify.points import static_problems
 from rcb_env.certify.problem import Problem, problem_of
 from rcb_env.certify.reasons import SURVIVORS_FILE, Reasons
 from rcb_env.certify.verdicts import Verdicts
-from rcb_env.dataset.markers import raw_body, strip_tags
+from rcb_env.dataset.markers import body_rows
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import BoxDied, SandboxUnavailable
 from rcb_env.grading.grader import Grader, Output
@@ -356,9 +356,7 @@ class _Run:
 def _line_in_file(challenge: Challenge, line: int) -> int:
     """The 1-based line of the annotated file where a line of the region's code stands."""
     text = challenge.paper.files[challenge.file].decode("utf-8", "surrogateescape")
-    raw = raw_body(text, challenge.region).split("\n")
-    code_lines = [number for number, content in enumerate(raw) if strip_tags(content) == content]
-    return challenge.region.start + 2 + code_lines[line - 1]
+    return body_rows(text, challenge.region)[line - 1] + 1
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 A start tag is a comment line ``# <paper2code name="HINT">``, an end tag the same with
 ``</paper2code name="HINT">``; the lines between the two are a region, and every region is one
-challenge. Regions nest.
+challenge. Regions nest. Such lines inside a string are text: they mark nothing and stay where they are.
 
 Guarantees: pure functions from text to text. Text is bytes decoded with ``utf-8`` and
 ``surrogateescape``; lines end at line feeds only and keep their ends. So a byte that is not part of
@@ -14,10 +14,12 @@ Not covered: which files hold tags and what a challenge is called (`rcb_env.data
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from rcb_env.dataset.layout import Layout, layout
 from rcb_env.errors import PaperError
 
 _START = re.compile(r'^(\s*)#\s*<paper2code\s+name="([^"]+)">\s*$')
@@ -26,7 +28,6 @@ _END = re.compile(r'^(\s*)#\s*</paper2code\s+name="([^"]+)">\s*$')
 # error instead.
 _ALMOST = re.compile(r"^[\s\ufeff]*#\s*<\s*/?\s*paper2code\b", re.IGNORECASE)
 _LONE_NEWLINE = re.compile(r"(?<!\r)\n")
-_INDENT = re.compile(r"[ \t\f]*")
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,8 @@ class Region:
         name: the hint, as written in the tag; not unique, not even within one file.
         start: 0-based index of the start tag's line.
         end: 0-based index of the end tag's line.
-        indent: leading white space of the least indented line that is not blank (of the tag, in an
-            empty region).
+        indent: leading white space of the least indented statement (of the tag, in an empty
+            region).
         lines: lines of code by the public rule, see `count_code_lines`.
         parent: index, among the regions of the file, of the region that directly holds this one.
     """
@@ -105,10 +106,13 @@ def find_regions(text: str, *, path: str) -> tuple[Region, ...]:
             is indented unlike its start. The error carries the 1-based line.
     """
     lines = _split(text)
+    shape = _layout(text)
     opened: list[int] = []
     found: list[tuple[str, int, str, int | None]] = []  # name, start, indent, parent
     ends: dict[int, int] = {}
     for number, line in enumerate(lines):
+        if number in shape.in_strings:
+            continue
         if start := _START.match(line):
             found.append((start[2], number, start[1], opened[-1] if opened else None))
             opened.append(len(found) - 1)
@@ -133,7 +137,9 @@ def find_regions(text: str, *, path: str) -> tuple[Region, ...]:
             name=name,
             start=start_line,
             end=ends[index],
-            indent=_least_indent(lines[start_line + 1 : ends[index]], default=tag_indent),
+            indent=tag_indent
+            if (least := shape.indent_of(range(start_line + 1, ends[index]))) is None
+            else least,
             lines=count_code_lines(lines[start_line + 1 : ends[index]]),
             parent=parent,
         )
@@ -148,23 +154,27 @@ def count_code_lines(lines: Iterable[str]) -> int:
 
 def mask(text: str, region: Region) -> Masked:
     """Cut ``region`` out of the annotated file ``text``; all other tag lines go too."""
-    lines = _split(text)
     newline = _newline(text)
     end = newline or "\n"
     return Masked(
-        before=_without_tags(lines[: region.start]),
+        before=_untagged(text, 0, region.start),
         placeholder=(
             f'{region.indent}# TODO: Implement block "{region.name}"{end}'
             f"{region.indent}# Approximately {region.lines} line(s) of code.{end}"
         ),
-        after=_without_tags(lines[region.end + 1 :]),
+        after=_untagged(text, region.end + 1),
         newline=newline,
     )
 
 
 def body(text: str, region: Region) -> str:
     """The region's lines without the tag lines of inner regions."""
-    return _without_tags(_split(text)[region.start + 1 : region.end])
+    return _untagged(text, region.start + 1, region.end)
+
+
+def body_rows(text: str, region: Region) -> list[int]:
+    """For each line of `body` the 0-based number it has in the annotated file."""
+    return _untagged_rows(text, region.start + 1, region.end)
 
 
 def raw_body(text: str, region: Region) -> str:
@@ -187,7 +197,7 @@ def splice(text: str, region: Region, code: str) -> str:
 
 def strip_tags(text: str) -> str:
     """The file without any tag line."""
-    return _without_tags(_split(text))
+    return _untagged(text)
 
 
 def _split(text: str) -> list[str]:
@@ -196,8 +206,24 @@ def _split(text: str) -> list[str]:
     return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
 
-def _without_tags(lines: Iterable[str]) -> str:
-    return "".join(line for line in lines if not (_START.match(line) or _END.match(line)))
+def _untagged(text: str, start: int = 0, end: int | None = None) -> str:
+    """Lines ``start`` to ``end`` of a file without those that are tags in it."""
+    lines = _split(text)
+    return "".join(lines[row] for row in _untagged_rows(text, start, end))
+
+
+def _untagged_rows(text: str, start: int, end: int | None) -> list[int]:
+    in_strings = _layout(text).in_strings
+    return [
+        row
+        for row, line in enumerate(_split(text)[start:end], start)
+        if row in in_strings or not (_START.match(line) or _END.match(line))
+    ]
+
+
+@functools.lru_cache(maxsize=64)
+def _layout(text: str) -> Layout:
+    return layout(text)
 
 
 def _newline(text: str) -> str:
@@ -217,16 +243,6 @@ def _fit(code: str, newline: str) -> str:
     if newline == "\n":
         return code.replace("\r\n", "\n")
     return code  # mixed: there is no style to follow, and changing one would break exactness
-
-
-def _least_indent(lines: Iterable[str], *, default: str) -> str:
-    indents = [_leading(line) for line in lines if line.strip()]
-    return min(indents, key=len) if indents else default
-
-
-def _leading(line: str) -> str:
-    found = _INDENT.match(line)
-    return found[0] if found else ""
 
 
 def _close(

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from rcb_env.dataset import markers
+from rcb_env.dataset import interface, markers
 from rcb_env.dataset.markers import Masked, Region
 from rcb_env.errors import PaperError, UsageError, unknown
 
@@ -118,6 +118,21 @@ class Challenge:
     def reference(self) -> str:
         """The code that stands in the region, without the tags of inner regions."""
         return markers.body(self._annotated, self.region)
+
+    @cached_property
+    def defines(self) -> tuple[str, ...]:
+        """What later code reads from the region, see `rcb_env.dataset.interface`."""
+        first = self._masked.before.count("\n") + 1
+        return interface.defines(
+            self._masked.fill(self.reference),
+            range(first, first + self.reference.count("\n")),
+            file=self.file,
+            others={
+                path: _decode(data)
+                for path, data in self.paper.visible.items()
+                if path.endswith(".py") and path != self.file
+            },
+        )
 
     def splice(self, code: str) -> str:
         """The annotated file, tags and all, with ``code`` in the region."""

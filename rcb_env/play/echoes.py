@@ -1,8 +1,9 @@
 """Where an answer goes in a file: what of it the file holds already, and at which indentation the rest stands.
 
 Models send back the function, class or file around a region, tags and comments that were shown to them, or code at another
-indentation. `Frame` compares an answer with the file by syntax trees and keeps what is new. Lines inside multi-line
-strings are never moved. Pure; never raises, whatever the text.
+indentation. `Frame` compares an answer with the file by syntax trees and keeps what is new. Where code stands is told by
+its statements alone: comments, the rest of a bracket and the text of a string may stand anywhere. Lines inside
+multi-line strings are never moved. Pure; never raises, whatever the text.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 
+from rcb_env.dataset.layout import layout
 from rcb_env.dataset.markers import Masked
 
 _COPIED = re.compile(
@@ -64,7 +66,7 @@ class Frame:
         """Whether a block was evidently written for this place."""
         if not self.fits(text):
             return False
-        indent = _least_indent(text.split("\n"), _string_lines(text))
+        indent = layout(text).indent
         return (self.indent != "" and indent == self.indent) or self._unwrap(text) is not None
 
     def is_diff(self, text: str) -> bool:
@@ -90,7 +92,7 @@ class Frame:
         code = _first_line_aligned(_trimmed(kept))
         if not code.strip():
             return None, notes
-        indent = _least_indent(code.split("\n"), _string_lines(code))
+        indent = layout(code).indent or ""
         if indent.startswith(self.indent) and (indent == self.indent or self._valid(code)):
             return code, notes
         moved = _shift(code, self.indent)
@@ -254,7 +256,12 @@ def _last_line(node: ast.AST) -> int:
 
 
 def _without_copied(text: str) -> str:
-    return "\n".join(line for line in text.split("\n") if not _COPIED.match(line))
+    found = layout(text)
+    return "\n".join(
+        line
+        for row, line in enumerate(found.lines)
+        if row in found.in_strings or not _COPIED.match(line)
+    )
 
 
 def _trimmed(text: str) -> str:
@@ -267,25 +274,9 @@ def _trimmed(text: str) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def _leading(line: str) -> str:
-    return line[: len(line) - len(line.lstrip(" \t"))]
-
-
-def _least_indent(lines: Sequence[str], fixed: frozenset[int] = frozenset()) -> str:
-    indents = [_leading(line) for n, line in enumerate(lines) if line.strip() and n not in fixed]
-    return min(indents, key=len, default="")
-
-
 def _shift(text: str, indent: str) -> str:
-    """The text with its least indentation replaced by ``indent``; strings stay as they are."""
-    text = _first_line_aligned(text)
-    fixed = _string_lines(text)
-    lines = text.split("\n")
-    least = len(_least_indent(lines, fixed))
-    return "\n".join(
-        line if n in fixed else indent + line[least:] if line.strip() else ""
-        for n, line in enumerate(lines)
-    )
+    """The text with its indentation replaced by ``indent``; strings stay as they are."""
+    return layout(_first_line_aligned(text)).moved_to(indent)
 
 
 def aligned(text: str) -> str:
@@ -294,27 +285,14 @@ def aligned(text: str) -> str:
 
 
 def _first_line_aligned(text: str) -> str:
-    """A first line that lost its indentation, as trimmed replies do, gets that of the next line."""
-    head, newline, rest = text.lstrip("\n").partition("\n")
-    least = _least_indent(rest.split("\n"))
-    if not newline or not least or _leading(head) or parse(text) is not None:
+    """A first line that lost its indentation, as trimmed replies do, gets that of the next statement."""
+    whole = text.lstrip("\n")
+    found = layout(whole)
+    least = found.indent_of(range(1, len(found.lines)))
+    if not least or 0 not in found.statements or whole[:1].isspace() or parse(text) is not None:
         return text
-    candidate = f"{least}{head}\n{rest}"
+    candidate = least + whole
     return candidate if parse(f"if 1:\n{candidate}") is not None else text
-
-
-def _string_lines(text: str) -> frozenset[int]:
-    """0-based numbers of the lines that begin inside a string, where indentation is content."""
-    for prefix, offset in (("", 1), ("if 1:\n", 2)):
-        module = parse(prefix + text)
-        if module is not None:
-            return frozenset(
-                line - offset
-                for node in ast.walk(module)
-                if isinstance(node, ast.Constant | ast.JoinedStr)
-                for line in range(node.lineno + 1, (node.end_lineno or node.lineno) + 1)
-            )
-    return frozenset()
 
 
 def parse(text: str) -> ast.Module | None:

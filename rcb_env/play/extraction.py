@@ -1,10 +1,11 @@
 """From a model's raw reply to the code of a region: one rule, for every agent and every stored reply.
 
 1. *Reasoning* is dropped: think sections, also with only their closing tag. A section that never
-   ends means the reply was cut off.
-2. *Blocks* are found. A fence closes a block only if it stands on its own line, has the same
-   character, is at least as long, has no info string, and is indented no deeper than the opening
-   one; of several such lines the first that leaves valid code.
+   ends means the reply was cut off. So is what follows a token that ends the turn.
+2. *Blocks* are found. A fence closes a block only if it begins its line, has the same character, is
+   at least as long, has no info string (a tag, a token, a sentence after it is none), and is indented
+   no deeper than the opening one; of several such lines the first that leaves valid code. A reply
+   that has only a closing fence began inside its block.
 3. *The block*: python blocks come before blocks without a language; other languages are never code.
    Of several, the last that has the region's indentation or repeats the function around it; if none
    does, the last that is valid in the file; else the last. A reply without any block is code if all
@@ -41,20 +42,51 @@ _DIFFS = frozenset(("diff", "patch", "udiff"))
 _WRAPPERS = frozenset(("markdown", "md", "mdx"))
 
 # Not in quotes, in single backquotes, or at the end of a word; a fence may touch it.
+_THOUGHT = r"(?:think|thinking|thoughts?|reason|reasoning|reflection|analysis|scratchpad)"
 _THINK = re.compile(
-    r"""(?<!["'\\])(?<!(?<!``)`)(?:(?<!\w)(?=[<\[]\w)|(?=[<\[]/))"""
-    r"""(?:<(/?)(?:think|thinking|thought|reasoning)>|\[(/?)THINK\])"""
+    r"""(?<!["'\\])(?<!(?<!``)`)(?:(?<!\w)|(?=[<\[◁]/|<\|/|<\|end_|<\|\w+_end))"""
+    rf"""(?:<(?P<xml>/?)(?:\w{{1,20}}:)?{_THOUGHT}>|\[(?P<square>/?)THINK\]|◁(?P<triangle>/?){_THOUGHT}▷"""
+    rf"""|<\|(?P<slash>/?){_THOUGHT}\|>|<\|{_THOUGHT}_(?:start|begin|(?P<after>end))\|>"""
+    rf"""|<\|(?:begin|start|(?P<before>end))_(?:of_)?{_THOUGHT}\|>)"""
     r"""(?!["'\\])(?!`(?!``))""",
     re.IGNORECASE,
+)
+# What the models of one family put around each part of a reply; only the last part is the answer.
+_CHANNEL = re.compile(
+    r"\s*(?:<\|start\|>\s*assistant)?\s*<\|channel\|>\s*(?P<name>\w+)[^<\n]*(?:<\|constrain\|>\w+)?<\|message\|>"
+)
+_CHANNEL_END = re.compile(r"<\|(?:end|call)\|>|(?=<\|start\|>|<\|channel\|>)")
+_BARE_CHANNEL = re.compile(
+    r"\s*analysis[A-Z].*?assistantfinal", re.DOTALL
+)  # its tokens were dropped
+# Tokens that begin a turn, and those after which nothing is the model's answer any more.
+_TURN = re.compile(
+    r"\s*(?:<\|im_start\|>\s*assistant|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>"
+    r"|<\|assistant\|>|<start_of_turn>\s*model|<｜Assistant｜>|<s>|<bos>)[ \t]*\n?"
+)
+_END_OF_TURN = re.compile(
+    r"<\|(?:im_end|im_start|endoftext|end_of_text|eot_id|eom_id|return|end|eos|user|endofturn|end_of_turn)\|>"
+    r"|</s>|<eos>|<(?:end|start)_of_turn>|<｜(?:end▁of▁sentence|User)｜>|\[(?:eos|EOS)\]"
+)
+_ANSWER_TAG = r"(?:</?(?:answer|solution|code|output|response|result|python)>|<\|(?:begin|end)_of_solution\|>)"
+_ANSWER_TAGS_AROUND = re.compile(
+    rf"\A\s*?(?:[ \t]*{_ANSWER_TAG}[ \t]*\n?)+|(?:\s*{_ANSWER_TAG})+\s*\Z", re.IGNORECASE
 )
 _FENCE = re.compile(
     r"^(?P<lead>[ \t]*(?:>[ \t]?)*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?)"
     r"(?P<marks>`{3,}|~{3,})[ \t]*(?P<info>[^`]*)$"
 )
 _FENCE_AFTER_PROSE = re.compile(
-    r"^(?P<lead>[ \t]*)\S.*?(?P<marks>`{3,})[ \t]*(?P<info>python3?|py)[ \t]*$", re.IGNORECASE
+    r"^(?P<lead>[ \t]*)\S.*?(?P<marks>`{3,})[ \t]*(?P<info>(?:lang(?:uage)?-)?(?:python3?|py)|[\w./-]+\.py)[ \t]*$",
+    re.IGNORECASE,
 )
-_LANGUAGE = re.compile(r"[{.\s]*([\w+#-]*)")
+_LANGUAGE = re.compile(
+    r"[{.\s]*(?:language-|lang-|source-)?([a-z][\w+#-]*)?(?=[\s,;{}()\[]|:(?![\\/])|$)",
+    re.IGNORECASE,
+)
+_FILE_KEYS = frozenset(("file", "filename", "path", "title", "name", "lang", "language"))
+_PYTHON_FILE = re.compile(r"\.py[iw]?\b(?!\.\w)|(?<!\.)\bpy(?:thon)?[23]?\b", re.IGNORECASE)
+_EXTENSION = re.compile(r"\.(\w+)\W*$")
 _OFFICIAL_FENCE = "```python\n"
 _MAX_CLOSERS = 40  # lines that could close one block and are tried; more are a game, not an answer
 _MAX_BLOCKS = 200  # of one reply, likewise
@@ -80,6 +112,7 @@ class _Block:
     language: str
     text: str
     closed: bool
+    begun: bool = False  # by the prompt
 
 
 def extract(reply: str | None, masked: Masked, *, finish_reason: str | None = None) -> Extracted:
@@ -98,7 +131,10 @@ def extract(reply: str | None, masked: Masked, *, finish_reason: str | None = No
     if not text.strip():
         return Extracted(None, "truncated" if cut_off else "empty", ("no text came",))
     frame = Frame(masked)
-    text, open_ended = _without_reasoning(text)
+    text = _TURN.sub("", text) if _TURN.match(text) else text
+    text, open_ended = _without_channels(text)
+    if not open_ended:
+        text, open_ended = _without_reasoning(text)
     blocks = list(itertools.islice(_blocks(text.split("\n"), frame), _MAX_BLOCKS))
     candidates = [block for block in blocks if block.language in _PYTHON] or [
         block for block in blocks if block.language in _UNNAMED
@@ -113,10 +149,12 @@ def extract(reply: str | None, masked: Masked, *, finish_reason: str | None = No
     if blocks:
         names = ", ".join(sorted({block.language or "unnamed" for block in blocks}))
         return Extracted(None, nothing, (f"no block of python code, only: {names}",))
-    for plain in _plain_code(text):
+    for plain in _plain_code(text, frame):
         if frame.fits(plain) and _does_something(plain):
             code, notes = frame.place(plain)
             return Extracted(code, None, ("no fence: all of the reply is code", *notes))
+    if _ends_in_reasoning(text):
+        return Extracted(None, "truncated", ("the reply ends inside its reasoning",))
     return Extracted(None, nothing, ("neither a block of code nor plain code",))
 
 
@@ -156,6 +194,7 @@ def _from_blocks(candidates: Sequence[_Block], frame: Frame, cut_off: bool) -> E
         return Extracted(None, "no_code", ("only a diff came back, not code",))
     chosen = (
         [block for block in usable if frame.at_home(block.text)]
+        or [block for block in usable if block.begun]
         or [block for block in usable if frame.fits(block.text)]
         or usable
     )[-1]
@@ -204,7 +243,27 @@ def _without_reasoning(text: str) -> tuple[str, bool]:
 
 
 def _closes(tag: re.Match[str]) -> bool:
-    return bool(tag[1] or tag[2])
+    return any(tag.groups())
+
+
+def _without_channels(text: str) -> tuple[str, bool]:
+    """A reply in channels without those that are no answer; True if it ends in one of these."""
+    if bare := _BARE_CHANNEL.match(text):
+        return text[bare.end() :], False
+    while opening := _CHANNEL.match(text):
+        text = text[opening.end() :]
+        if opening["name"] == "final":
+            break
+        end = _CHANNEL_END.search(text)
+        if end is None:
+            return "", True
+        text = text[end.end() :]
+    return text, False
+
+
+def _ends_in_reasoning(text: str) -> bool:
+    tags = [found for found in _THINK.finditer(text) if _at_edge(text, found)]
+    return bool(tags) and not _closes(tags[-1])
 
 
 def _at_edge(text: str, tag: re.Match[str]) -> bool:
@@ -216,32 +275,87 @@ def _at_edge(text: str, tag: re.Match[str]) -> bool:
 def _in_block(rest: str) -> bool:
     """Whether the next fence is the end of a block rather than the beginning of one."""
     fences = [found for line in rest.split("\n") if (found := _FENCE.match(line))]
-    return bool(fences) and not fences[0]["info"].strip() and len(fences) % 2 == 1
+    return bool(fences) and not _info(fences[0]) and len(fences) % 2 == 1
 
 
 # --- 2. blocks --------------------------------------------------------------------------------
 
 
 def _blocks(lines: Sequence[str], frame: Frame) -> Iterator[_Block]:
-    at = 0
+    block, at = _headless(lines, frame)
+    if block:
+        yield block
     while at < len(lines):
-        opening = _FENCE.match(lines[at]) or _FENCE_AFTER_PROSE.match(lines[at])
-        tag = _THINK.match(lines[at].strip())
+        line = lines[at]
+        opening = _FENCE.match(line) or _FENCE_AFTER_PROSE.match(line)
+        tag = _THINK.match(line.strip())
         if tag and not _closes(tag):  # reasoning in the middle of a reply
             ends = (n for n in range(at, len(lines)) if _closing_tag(lines[n]))
             at = next(ends, len(lines)) + 1
             continue
         at += 1
-        if opening is None:
+        if opening is None or _is_tail(opening["info"]):
+            if _ends_turn(line):
+                return
             continue
-        found = _LANGUAGE.match(opening["info"])
-        language = found[1].lower() if found else ""
+        language = _language(opening["info"])
         following = next((line for line in lines[at:] if line.strip()), "")
         inner = _FENCE.match(following)
-        if language in _WRAPPERS or (not language and inner and inner["info"].strip()):
+        if language in _WRAPPERS or (not language and inner and _info(inner)):
             continue  # a block around the whole answer: look inside
         block, at = _read_block(lines, at, opening, language, frame)
         yield block
+        if _ends_turn(lines[at - 1]):
+            return
+
+
+def _headless(lines: Sequence[str], frame: Frame) -> tuple[_Block | None, int]:
+    """The block that the reply begins in, as its opening fence was in the prompt; and where to go on."""
+    fences = [(n, found) for n, line in enumerate(lines) if (found := _FENCE.match(line))]
+    for number, (at, fence) in enumerate(fences[:_MAX_CLOSERS], start=1):
+        code = _unlabelled("\n".join(lines[:at]))
+        if frame.fits(code):
+            closes = not _info(fence) and (len(fences) - number) % 2 == 0
+            if closes and _does_something(code):
+                return _Block("python", code, closed=True, begun=True), at + 1
+            break
+    return None, 0
+
+
+def _info(fence: re.Match[str]) -> str:
+    """The info string of a fence."""
+    return "" if _is_tail(fence["info"]) else str(fence["info"]).strip()
+
+
+def _is_tail(text: str) -> bool:
+    """Whether what follows a fence is no info string but a tag, a token, punctuation or a sentence."""
+    words = text.split()
+    if not words or _language(words[0]) in _PYTHON:
+        return False
+    if not re.match(r"[{.@#/\\]*[^\W_]", words[0]):
+        return True
+    return text.rstrip().endswith((".", "!", "?")) or (len(words) > 2 and "=" not in text)
+
+
+def _language(info: str) -> str:
+    """What a fence says its block holds, in lower case; a file is what its name ends in."""
+    found = _LANGUAGE.match(info)
+    word = (found[1] or "").lower() if found else None
+    if word is not None and word not in _FILE_KEYS:
+        return word
+    if _PYTHON_FILE.search(info):
+        return "python"
+    extension = _EXTENSION.search(info)
+    return extension[1].lower() if extension else info.strip().lower()
+
+
+def _ends_turn(line: str) -> bool:
+    """Whether a line outside of code begins or ends with a token that ends the turn."""
+    text = line.strip()
+    return any(
+        not found.start() or (found.end() == len(text) and text[found.start() - 1] not in "`\"'")
+        for found in _END_OF_TURN.finditer(text)
+    )
 
 
 def _closing_tag(line: str) -> bool:
@@ -254,27 +368,33 @@ def _read_block(
     """The block that begins at ``start``, and where to go on."""
     marks, lead = opening["marks"], opening["lead"]
     content = [_without_lead(line, lead) for line in lines[start:]]
-    closers = [n for n, line in enumerate(content) if _can_close(line, marks)][:_MAX_CLOSERS]
-    strict = [n for n in closers if not content[n][:1].isspace()]
+    every = (n for n, line in enumerate(content) if _can_close(line, marks))
+    closers = list(itertools.islice(every, _MAX_CLOSERS))
+    flush = [n for n in closers if not content[n][:1].isspace()]
+    bare = [n for n in flush if not content[n].strip(marks[0] + " \t")]
 
     def text(end: int) -> str:
         return "\n".join(content[:end])
 
-    if strict:
-        # A string may hold a line that looks like the end. Then the code stops inside the string.
-        code = language in _PYTHON or language in _UNNAMED
-        valid = (n for n in strict if frame.fits(text(n))) if code and len(strict) > 1 else iter(())
-        end = next(valid, strict[0])
+    def closed(end: int) -> tuple[_Block, int]:
         return _Block(language, text(end), closed=True), start + end + 1
-    # Some models indent the last fence like the code.
-    valid = (n for n in closers if frame.fits(text(n)))
-    last = next(valid, None)
-    if last is not None:
-        return _Block(language, text(last), closed=True), start + last + 1
+
+    # A string may hold a line that looks like the end. Then the code stops inside the string.
+    code = language in _PYTHON or language in _UNNAMED
+    if bare and (not code or len(flush) == 1):
+        return closed(bare[0])
+    valid = next((n for n in flush if frame.fits(text(n))), None) if code else None
+    if valid is None and flush:
+        valid = (bare or flush)[0]
+    if valid is None:  # some models indent the last fence like the code
+        valid = next((n for n in closers if frame.fits(text(n))), None)
+    if valid is not None:
+        return closed(valid)
     rest = text(len(content)).rstrip()
-    if rest.endswith(marks):
-        return _Block(language, rest.removesuffix(marks), closed=True), len(lines)
-    return _Block(language, rest, closed=False), len(lines)
+    before, fence, after = rest.rpartition(marks)  # behind the last line of the code
+    if fence and (not after or ("\n" not in after and _is_tail(after))):
+        return _Block(language, before, closed=True), len(lines)
+    return _Block(language, _ended(rest, frame), closed=False), len(lines)
 
 
 def _without_lead(line: str, lead: str) -> str:
@@ -289,19 +409,38 @@ def _without_lead(line: str, lead: str) -> str:
 
 
 def _can_close(line: str, marks: str) -> bool:
-    stripped = line.strip()
-    return len(stripped) >= len(marks) and set(stripped) == {marks[0]}
+    after = line.lstrip().lstrip(marks[0])
+    long_enough = len(line.lstrip()) - len(after) >= len(marks)
+    return long_enough and (not after.strip() or _is_tail(after))
 
 
 # --- 3. plain code ----------------------------------------------------------------------------
 
 
-def _plain_code(text: str) -> Iterator[str]:
+def _plain_code(text: str, frame: Frame) -> Iterator[str]:
     """The whole reply, or what follows an introduction that ends with a colon."""
-    yield text
+    yield _unlabelled(_ended(text, frame))
     head, newline, rest = text.lstrip("\n").partition("\n")
     if newline and head.rstrip().endswith(":"):
-        yield rest
+        yield _ended(rest, frame)
+
+
+def _unlabelled(text: str) -> str:
+    """Without a first line that is the info string of a fence in the prompt."""
+    head, newline, rest = text.lstrip("\n").partition("\n")
+    return rest if newline and head.strip().lower() in _PYTHON else text
+
+
+def _ended(text: str, frame: Frame) -> str:
+    """Code without the tags around it and without what follows a token that ends the turn."""
+    if frame.fits(text):
+        return text
+    tokens = itertools.islice(_END_OF_TURN.finditer(text), _MAX_CLOSERS)
+    for cut in (*(token.start() for token in tokens), len(text)):
+        code = _ANSWER_TAGS_AROUND.sub("", text[:cut])
+        if frame.fits(code):
+            return code
+    return text
 
 
 def _does_something(text: str) -> bool:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rcb_env.dataset.layout import layout
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.markers import Masked, find_regions, mask
 from rcb_env.play.extraction import Extracted, extract
@@ -548,18 +549,219 @@ def test_a_reply_of_nothing_but_fences_does_not_take_for_ever() -> None:
     assert take("```python\nx = (\n" + "```\n" * 5000).code is not None
 
 
-@pytest.mark.parametrize("dress", ["block", "dedented", "file", "plain"])
-def test_the_reference_of_every_bundled_challenge_survives(dress: str) -> None:
+# --- what may stand anywhere -------------------------------------------------------------------
+
+
+def dresses(code: str) -> dict[str, tuple[str, str]]:
+    """Replies that are the code in another dress, each with the code that it is."""
+    found = layout(code)
+    indent, lines = found.indent or "", found.lines
+    rest = set(range(len(lines))) - {*found.statements, *found.in_strings}
+    string = f'{indent}_ = """\nat the margin\n  so\n"""\n'
+
+    def noted(text: str) -> str:
+        shape = layout(text)
+        return "\n".join(
+            f"# note\n{line}" if row in shape.statements else line
+            for row, line in enumerate(shape.lines)
+        )
+
+    return {
+        "plain": (code, code),
+        "block": (fenced(code), code),
+        "comment after it": (fenced(f"{code}# done"), code),
+        "comments between statements": (fenced(noted(code)), code),
+        "all else at the margin": (
+            fenced("\n".join(line.lstrip() if n in rest else line for n, line in enumerate(lines))),
+            code,
+        ),
+        "string at the margin": (fenced(string + code), string + code),
+        "dedented": (fenced(found.moved_to("")), code),
+        "dedented, with comments": (fenced(noted(found.moved_to(""))), code),
+        "trimmed": (f"```python\n{code.strip()}\n# done\n```", code),
+        "prefilled fence": (f"{code}```\nThis is it.", code),
+        "token at the end": (f"{code}<|im_end|>", code),
+    }
+
+
+def test_the_reference_of_every_bundled_challenge_survives() -> None:
+    """Lines decided about the indentation, not statements: a comment at the margin made another program of a right
+    answer, for 279 of these challenges. Each is met in one of the dresses."""
     challenges = load_dataset().challenges
-    assert challenges
-    for challenge in challenges:
+    names = list(dresses("x = 1\n"))
+    for number, challenge in enumerate(challenges):
+        frame = challenge.masked()
+        for name in (names[number % len(names)],):
+            reply, code = dresses(challenge.reference)[name]
+            found = take(reply, frame).code
+            assert found is not None, (challenge.id, name)
+            assert found == code or same(frame, found, code), (challenge.id, name)
+
+
+def test_the_whole_file_comes_down_to_the_reference() -> None:
+    for challenge in load_dataset().challenges[::20]:
         frame, code = challenge.masked(), challenge.reference
-        reply = {
-            "block": fenced(code),
-            "dedented": fenced(dedent(code)),
-            "file": f"The whole file:\n{fenced(frame.fill(code))}\n",
-            "plain": code,
-        }[dress]
-        found = take(reply, frame).code
+        found = take(f"The whole file:\n{fenced(frame.fill(code))}\n", frame).code
         assert found is not None, challenge.id
-        assert ast.dump(ast.parse(frame.fill(found))) == ast.dump(ast.parse(frame.fill(code)))
+        assert tree(frame.fill(found)) == tree(frame.fill(code))
+
+
+def same(frame: Masked, one: str, other: str) -> bool:
+    """Whether both make the same file; the file itself is only read where a part of it is no Python."""
+    first, second = layout(one), layout(other)
+    if first.indent != second.indent:
+        return False
+    try:
+        return tree(first.moved_to("")) == tree(second.moved_to(""))
+    except SyntaxError:
+        return tree(frame.fill(one)) == tree(frame.fill(other))
+
+
+def tree(text: str) -> str:
+    return ast.dump(ast.parse(text))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        BODY + "# done\n",
+        "# start\n" + BODY,
+        BODY.replace("\n", "\n# note\n", 1),
+        "        x = max(\nx,\n0,\n)\n        return x\n",
+        "        x = x + \\\n1\n        return x\n",
+        '        text = """\nat the margin\n"""\n        return text\n',
+        "        text = f'''\n{x}\n'''\n        return text\n",
+        "        text = 'a\\\nb'\n        return text\n",
+        '        text = """\n# TODO: Implement block "x"\n"""\n        return text\n',
+        '        text = """\n# <paper2code name="x">\n"""\n        return text\n',
+    ],
+)
+def test_code_that_is_valid_as_given_is_left_as_given(code: str) -> None:
+    found = take(fenced(code))
+    assert (found.code, found.notes) == (code, ())
+
+
+# --- what stands around the code ----------------------------------------------------------------
+
+TAILS = [
+    "<|im_end|>",
+    "</s>",
+    "<|endoftext|>",
+    "<|return|>",
+    "<|eot_id|>",
+    "<end_of_turn>",
+    "<｜end▁of▁sentence｜>",
+    "</answer>",
+    "</solution>",
+    "</code>",
+    ".",
+    "**",
+    ")",
+    "_",
+    "(end)",
+    "That's_all.",
+]
+OTHERS = [
+    fenced("mean: 0.5", "text"),
+    fenced("opt = Optimizer(0.9)\nprint(opt.step(1.0))"),
+    fenced("$ python x.py\n0.5", ""),
+]
+
+
+@pytest.mark.parametrize("tail", [*TAILS, " (end)", "This keeps a running mean", " Hope it helps!"])
+def test_what_follows_the_closing_fence_on_its_line_is_no_code(tail: str) -> None:
+    """Tokens that servers leave in the text kept the block from ending; the next block became part of it."""
+    for reply in (fenced(BODY) + tail, f"```python\n{BODY}        ```{tail}\n"):
+        for finish in ("stop", "length"):
+            assert take(reply, finish=finish).code == BODY
+    for other in OTHERS:
+        assert take(f"{fenced(BODY)}{tail}\n\nThen:\n\n{other}{tail}").code == BODY
+
+
+@pytest.mark.parametrize("tail", [tail for tail in TAILS if tail.startswith("<")])
+def test_tokens_and_tags_at_the_end_of_an_answer_are_no_code(tail: str) -> None:
+    for code in (BODY, BODY.rstrip()):
+        assert take(code + tail).code == BODY
+        assert take(f"```python\n{code}{tail}").code == BODY
+        assert take(f"```python\n{code}```{tail}").code == BODY
+        if tail.startswith("</") and tail != "</s>":
+            assert take(f"{tail.replace('/', '')}\n{code}\n{tail}").code == BODY
+
+
+@pytest.mark.parametrize("token", ["<|im_end|>", "</s>", "<|endoftext|>"])
+def test_nothing_after_the_end_of_the_turn_is_the_answer(token: str) -> None:
+    other = f"{token}\n<|im_start|>user\nNo:\n{DRAFT}"
+    assert take(fenced(BODY) + other).code == BODY
+    assert take(f"{fenced(BODY)}\n{other}").code == BODY
+    assert take(f"<|im_start|>assistant\n{fenced(BODY)}{token}").code == BODY
+    for code in (
+        f'        # up to {token}\n        return x.split("{token}")\n',
+        f'        t = """\n{token}\n<|im_start|>user\n"""\n        return t\n',
+    ):
+        assert take(fenced(code)).code == code
+        assert take(code).code == code
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        *("src/x.py", "x.py", "./x.py", "/abs/x.py", "x.pyi", "src/x.py:10-20", "12:30:src/x.py"),
+        *("file=x.py", "path=src/x.py", 'title="x.py"', "filename: x.py", "file: src/x.py"),
+        *("language-python", "lang-python", "lang=python", "{python}", "python3.11", "Python 3"),
+        r"C:\x\y.py",
+    ],
+)
+def test_a_label_that_names_a_file_is_read_as_one(info: str) -> None:
+    assert take(fenced(BODY, info)).code == BODY
+    assert take(f"{fenced(BODY, info)}\n\n{OTHERS[0]}").code == BODY
+
+
+@pytest.mark.parametrize("info", ["config.yaml", "sh run.py", "diff x.py", "x.py.diff", "output"])
+def test_a_label_of_something_else_is_no_python(info: str) -> None:
+    assert take(fenced(BODY, info)).reason == "no_code"
+
+
+REASONING = [
+    ("<seed:think>", "</seed:think>"),
+    ("◁think▷", "◁/think▷"),
+    ("<|begin_of_thought|>", "<|end_of_thought|>"),
+    ("<|START_THINKING|>", "<|END_THINKING|>"),
+    ("<|think|>", "<|/think|>"),
+    ("<reflection>", "</reflection>"),
+    ("<|channel|>analysis<|message|>", "<|end|>"),
+    (
+        "<|start|>assistant<|channel|>analysis<|message|>",
+        "<|end|><|start|>assistant<|channel|>final<|message|>",
+    ),
+    ("<|channel|>commentary to=tools<|message|>", "<|call|>"),
+]
+
+
+@pytest.mark.parametrize(("opening", "closing"), REASONING)
+def test_reasoning_of_every_family_is_left_out(opening: str, closing: str) -> None:
+    """Drafts in tags that the rule did not know were graded, also where the reply ended within them."""
+    for finish in ("length", "stop", None):
+        for draft in (f"\nMaybe\n{DRAFT}\nor", f"Maybe\n{BODY}", f"Maybe {DRAFT}"):
+            assert take(opening + draft, finish=finish).reason == "truncated"
+    for answer in (f"\n{fenced(BODY)}", fenced(BODY), f"\n{BODY}", BODY):
+        assert take(f"{opening}Maybe\n{DRAFT}\n{closing}{answer}").code == BODY
+    code = f'        return x.split("{opening}")[0] + "{closing}"\n'
+    assert take(fenced(code)).code == code
+
+
+def test_channels_without_their_tokens_are_told_apart() -> None:
+    assert take(f"analysisWe need it.\n{DRAFT}assistantfinal{fenced(BODY)}").code == BODY
+
+
+@pytest.mark.parametrize(
+    "after",
+    ["", "\n", "\nThis keeps a mean.", "\n\nIt is `x`.\n", "<|im_end|>"]
+    + [f"\n\nThen:\n{other}" for other in OTHERS],
+)
+def test_a_block_that_the_prompt_began_ends_at_its_fence(after: str) -> None:
+    """The opening fence was in the prompt; what follows the closing one was taken for the block."""
+    for code in (BODY, BODY.strip() + "\n", dedent(BODY), f"python\n{BODY}", f"{BODY}        "):
+        assert take(f"{code}```{after}").code == BODY
+    for inner in ("", "python"):
+        code = f'        t = """\n```{inner}\nx\n```\n"""\n        return t\n'
+        assert take(f"{code}```{after}").code == code

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rcb_env.dataset.markers import (
     Region,
     body,
+    body_rows,
     count_code_lines,
     find_regions,
     mask,
@@ -154,6 +155,39 @@ def test_tag_words_in_code_are_no_tags() -> None:
         )
         == ()
     )
+
+
+def test_tag_lines_inside_a_string_are_text() -> None:
+    """A test of a tool like this one, or its documentation, was taken for a challenge, and its lines went."""
+    inner = start("a") + "x = 1\n" + close("a")
+    for quotes in ('"""', "'''"):
+        text = f"TEXT = {quotes}\n{inner}{quotes}\n" + start("b") + "y = 1\n" + close("b")
+        region = only(text)
+        assert region.name == "b"
+        assert strip_tags(text) == f"TEXT = {quotes}\n{inner}{quotes}\ny = 1\n"
+        assert mask(text, region).before == f"TEXT = {quotes}\n{inner}{quotes}\n"
+    around = start("b") + f'y = """\n{inner}"""\n' + close("b")
+    assert body(around, only(around)) == f'y = """\n{inner}"""\n'
+    assert [text.split("\n")[row] for row in body_rows(text, only(text))] == ["y = 1"]
+    almost = 'T = """\n# <paper2code name=a>\n"""\n'
+    assert find_regions(almost, path="m.py") == ()
+
+
+def test_a_string_that_never_ends_hides_no_tag() -> None:
+    text = 'x = """\n' + start("a") + "x = 1\n" + close("a")
+    assert only(text).name == "a"
+
+
+def test_only_statements_set_the_indent_of_a_region() -> None:
+    """A string or a comment at the margin put the placeholder there, and right code was moved to it."""
+    for code in (
+        '    x = """\nat the margin\n"""\n',
+        "# at the margin\n    x = 1\n",
+        "    x = f(\n1\n)\n",
+        "    x = 1 + \\\n1\n",
+    ):
+        text = "def f():\n" + start("a", "    ") + code + close("a", "    ")
+        assert only(text).indent == "    "
 
 
 # Lines that try everything a byte-exact splice can trip over.

@@ -341,6 +341,27 @@ def test_moving_code_changes_only_white_space_in_front_of_lines(code: str, inden
         assert edits.reindented(moved, indent) is None
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        b'    y = """\nat the margin\n"""\n',
+        b"# at the margin\n    y = 1\n",
+        b"    y = max(\n1,\n2)\n",
+    ],
+)
+def test_a_region_with_text_at_the_margin_stands_where_its_statements_stand(code: bytes) -> None:
+    """Its string or comment was taken for its indent: right code was moved to the margin, and failed."""
+    source = PLAIN.replace(b"    y = y + 1\n", code)
+    for right in ("    y = 1\n", code.decode()):
+        space = workspace(source)
+        assert "\t    # TODO" in space.read_file("src/model.py")
+        assert "indented" not in space.write_region(right)
+        assert space.code == right
+    space = workspace(source)
+    assert "indented to 4 blanks" in space.write_region("y = 1\n")
+    assert space.code == "    y = 1\n"
+
+
 def test_code_takes_the_line_ends_of_the_file() -> None:
     space = workspace(PLAIN.replace(b"\n", b"\r\n"))
     space.write_region("    y = 1\n    z = 2")
