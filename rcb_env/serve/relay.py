@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import selectors
+import signal
+import threading
 
 _CHUNK = 65_536
 
@@ -31,36 +32,19 @@ def outlive_the_client() -> None:
         return
     os.close(request_end)
     os.close(answer_end)
-    with contextlib.suppress(KeyboardInterrupt):
-        _carry(requests, answers)
-    with contextlib.suppress(OSError):
-        os.close(requests)
+    threading.Thread(target=_carry, args=(0, requests), daemon=True).start()
+    try:
+        _carry(answers, 1)
+    except KeyboardInterrupt:
+        os.kill(child, signal.SIGTERM)
     _, status = os.waitpid(child, 0)
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
-def _carry(requests: int, answers: int) -> None:
-    """Carry bytes from stdin to the server, and from the server to stdout, until the server ends."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(0, selectors.EVENT_READ)
-        selector.register(answers, selectors.EVENT_READ)
-        while True:
-            for key, _ in selector.select():
-                data = os.read(key.fd, _CHUNK)
-                if key.fd == answers and not data:
-                    return
-                if key.fd == answers:
-                    _write(1, data)
-                elif not data or not _write(requests, data):
-                    selector.unregister(0)
-                    os.close(requests)
-
-
-def _write(target: int, data: bytes) -> bool:
-    """False where nobody reads any more."""
-    try:
-        while data:
-            data = data[os.write(target, data) :]
-    except OSError:
-        return False
-    return True
+def _carry(source: int, target: int) -> None:
+    """Carry bytes until the source ends; then the target does. What nobody reads any more is dropped."""
+    while data := os.read(source, _CHUNK):
+        with contextlib.suppress(OSError):
+            while data:
+                data = data[os.write(target, data) :]
+    os.close(target)
