@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rcb_env.runs import RunConfig
 
 _ADDRESS = re.compile(r"^(?:\[?(?P<host>[^\]]+?)\]?:)?(?P<port>\d{1,5})$")
+_EARLIER_S = 60.0  # for the server of the client before, which may still be grading
 _NAME = re.compile(r"^[\w.-]+$")
 
 
@@ -26,6 +27,13 @@ _NAME = re.compile(r"^[\w.-]+$")
 @click.option("--mcp", is_flag=True, help="Over the Model Context Protocol, by stdin and stdout.")
 @click.option(
     "--http", metavar="[HOST:]PORT", help="Over HTTP instead, at /mcp; port 0 takes a free one."
+)
+@click.option(
+    "--idle-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1800.0,
+    show_default=True,
+    help="Over HTTP: a client that is silent for so long has left.",
 )
 @click.option("--client", metavar="NAME", help="What reports call the agent that plays.")
 @options.selection
@@ -59,7 +67,7 @@ def serve(context: click.Context, /, **given: Any) -> None:
     from rcb_env.errors import UsageError
     from rcb_env.report.summary import summarize
     from rcb_env.runs.plan import default_folder, open_run
-    from rcb_env.serve import mcp
+    from rcb_env.serve import mcp, relay
     from rcb_env.serve.session import Session
 
     challenge = given["challenge"]
@@ -69,13 +77,18 @@ def serve(context: click.Context, /, **given: Any) -> None:
     if given["client"] is not None and not _NAME.match(given["client"]):
         raise UsageError(f"--client {given['client']!r}: write letters, digits, . _ and - only")
     mcp.require()
+    if address is None:
+        relay.outlive_the_client()
     folder = Path(given["out"]) if given["out"] else default_folder("mcp")
     going_on = (folder / "run.json").exists()
     if going_on:
         given = with_record(given, folder, context)
     config = _config(given, going_on)
-    chosen, why = prepare_sandbox(config.sandbox, [_image(config, challenge)])
-    with open_run(replace(config, sandbox=chosen), folder, resume=going_on) as store:
+    # Packages are installed when a client is there: it must not wait for them to be greeted.
+    chosen, why = prepare_sandbox(config.sandbox, [_image(config, challenge)], install=False)
+    with open_run(
+        replace(config, sandbox=chosen), folder, resume=going_on, wait_s=_EARLIER_S
+    ) as store:
         session = Session(replace(config, sandbox=chosen), store, challenge)
         echo(f"run: {store.folder}; sandbox: {chosen} ({why})", err=True)
 
@@ -83,9 +96,12 @@ def serve(context: click.Context, /, **given: Any) -> None:
             if address is None:
                 mcp.serve_stdio(session)
             else:
-                mcp.serve_http(session, *address, lambda url: echo(f"serving {url}", err=True))
+                tell = lambda url: echo(f"serving {url}", err=True)  # noqa: E731
+                mcp.serve_http(session, *address, given["idle_seconds"], tell)
 
         mcp.play_while_served(session, listen)
+        if not session.played:
+            echo(f"no tool was called: {challenge} is still open", err=True)
         if not given["quiet"]:
             print_tables([summarize(store)], brief=True, to_stderr=True)
 

@@ -81,10 +81,15 @@ def finish(store: RunStore, *, quiet: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-def prepare_sandbox(name: str, image_names: Iterable[str]) -> tuple[str, str]:
-    """The sandbox to use, and why; its packages are installed if they are not there.
+def prepare_sandbox(
+    name: str, image_names: Iterable[str], *, install: bool = True
+) -> tuple[str, str]:
+    """The sandbox to use, and why. Called in a command with the option --sandbox.
 
-    Called in a command with the option --sandbox.
+    Args:
+        name: what the option says.
+        image_names: of the images that are needed.
+        install: install their packages now, where they are not there; else the first box does.
     """
     from rcb_env import sandbox
 
@@ -94,7 +99,7 @@ def prepare_sandbox(name: str, image_names: Iterable[str]) -> tuple[str, str]:
     if name == chosen and asked is ParameterSource.DEFAULT:
         why = "as before"  # nobody names one by default: it was taken from the record
     sandbox.make(chosen)
-    if chosen == "bubblewrap":
+    if install and chosen == "bubblewrap":
         realise(needed)
     return chosen, why
 

@@ -220,7 +220,9 @@ def planned(config: RunConfig) -> tuple[Dataset, list[tuple[Challenge, int]]]:
     return dataset, [(c, sample) for c in selected for sample in range(config.samples)]
 
 
-def open_run(config: RunConfig, folder: str | Path, *, resume: bool = False) -> RunStore:
+def open_run(
+    config: RunConfig, folder: str | Path, *, resume: bool = False, wait_s: float = 0.0
+) -> RunStore:
     """Make a run directory for a config, or take up an existing one.
 
     Everything a user can get wrong is checked before the folder is touched: data set, selection,
@@ -230,6 +232,7 @@ def open_run(config: RunConfig, folder: str | Path, *, resume: bool = False) -> 
         config: what to run.
         folder: the run directory; new or empty unless ``resume``.
         resume: continue a run made with the same config; if the folder holds none yet, start it.
+        wait_s: how long another process may still be writing there.
 
     Raises:
         UsageError: a name or value is wrong.
@@ -244,7 +247,7 @@ def open_run(config: RunConfig, folder: str | Path, *, resume: bool = False) -> 
     sandboxes.make(config.sandbox)
     if resume and (folder / "run.json").exists():
         _check_challenges(RunStore.open(folder), selected)
-        return RunStore.resume(folder, identity)
+        return RunStore.resume(folder, identity, wait_s=wait_s)
     return RunStore.create(
         folder,
         run_record(identity, pairs, dataset, config.dataset, conditions=config.conditions()),

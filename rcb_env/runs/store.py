@@ -31,6 +31,7 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -57,6 +58,7 @@ FORMAT = 1
 ARMS = "arms.json"
 """In a folder of runs that were made together: which ones, in which order."""
 _NAMED = 8  # runs in a message
+_LOCK_POLL_S = 0.1
 
 
 class Trajectory:
@@ -169,12 +171,15 @@ class RunStore:
             raise
 
     @classmethod
-    def resume(cls, folder: str | Path, config: Mapping[str, Any]) -> RunStore:
+    def resume(
+        cls, folder: str | Path, config: Mapping[str, Any], *, wait_s: float = 0.0
+    ) -> RunStore:
         """Hold an existing run for writing again and cut off a torn last line.
 
         Args:
             folder: the run directory.
             config: what this run would be made with; it must be what it was made with.
+            wait_s: how long to wait for another writer to be done.
 
         Raises:
             StoreError: there is no run, it is in use, or the config differs; the keys are named.
@@ -187,7 +192,7 @@ class RunStore:
                 f"{folder} was made with another config: {'; '.join(differences)}. "
                 "Resume it with the same one, or choose another --out"
             )
-        store = cls(folder, record, _take_lock(folder))
+        store = cls(folder, record, _take_lock(folder, wait_s))
         try:
             cut = store._episodes.repair()
         except BaseException:
@@ -443,7 +448,18 @@ def _read_record(folder: Path) -> Mapping[str, Any]:
     return record
 
 
-def _take_lock(folder: Path) -> int:
+def _take_lock(folder: Path, wait_s: float = 0.0) -> int:
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            return _take_lock_now(folder)
+        except StoreError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_LOCK_POLL_S)
+
+
+def _take_lock_now(folder: Path) -> int:
     path = folder / "lock"
     with writing(path):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, MODE)

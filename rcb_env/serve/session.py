@@ -6,13 +6,16 @@ are those of every other run.
 
 Guarantees: calls are done one at a time, in the order they come; `Session.act` never raises and never
 waits for ever: it says when the episode is over, and what became of it. Whoever leaves without
-submitting is graded on what is there ("stopped"). A wall-time budget runs out while nobody calls, too.
+submitting is graded on what is there ("stopped"); where no tool was called, nothing was played, and the
+challenge stays open. Boxes start in the background from the first sign of a client. A test run whose call
+was cancelled uses up nothing. A wall-time budget runs out while nobody calls, too.
 Not covered: how calls come here (`rcb_env.serve.mcp`); what the caller spends on models,
 which nobody tells us: its cost is unknown and its tokens are not limited.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import threading
@@ -21,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
 from rcb_env.env.actions import ToolCall
-from rcb_env.errors import UsageError
+from rcb_env.errors import RcbError, UsageError
 from rcb_env.grading.grader import Grader
 from rcb_env.play.agent import Task, Turn, Usage
 from rcb_env.play.episode import play_episode
@@ -44,6 +47,15 @@ class Answer:
     """Whether the call was wrong, or came too late."""
     over: bool
     """Whether the episode is over."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What somebody outside wants done."""
+
+    what: ToolCall
+    cancelled: threading.Event
+    """Set when nobody waits for the answer any more."""
 
 
 @dataclass
@@ -74,7 +86,12 @@ class Visitor:
                 continue
             if call is None:
                 return
-            self.session.turns.put((yield call))
+            before = self.session.env.snapshot()
+            turn = yield call.what
+            if call.cancelled.is_set() and call.what.tool == "run_tests":
+                self.session.env.restore(before)
+                task.record("cancelled", {"tool": call.what.tool})
+            self.session.turns.put(turn)
 
 
 class Session:
@@ -107,22 +124,26 @@ class Session:
             )
         self.job: Job = still_open[0]
         self._grader = Grader(config.sandbox, workers=1, run=store.folder.name)
-        self.calls: queue.SimpleQueue[ToolCall | None] = queue.SimpleQueue()
+        self.calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         """For the visitor: what is to be done, and None when nobody will call any more."""
         self.turns: queue.SimpleQueue[Turn] = queue.SimpleQueue()
         """From the visitor: what came of it."""
-        self._arrivals: queue.SimpleQueue[bool] = queue.SimpleQueue()  # False: nobody will come
+        self._first: queue.SimpleQueue[bool] = queue.SimpleQueue()  # whether anybody calls at all
+        self._warming: threading.Thread | None = None
         self._turn_taking = threading.Lock()
         self._last_step = ""
         self._result: Episode | Exception | None = None
         self.over = threading.Event()
         """Set when the episode has its result, or none can be had."""
-        self._env = environment_of(config, self.job, self._dataset, self._grader)
-        self.assignment = str(self._env.reset(seed=self.job.seed)[0]["text"])
+        self.env = environment_of(config, self.job, self._dataset, self._grader)
+        self.assignment = str(self.env.reset(seed=self.job.seed)[0]["text"])
         """What is to be done, as the environment says it."""
 
-    def play(self) -> Episode:
+    def play(self) -> Episode | None:
         """Play the episode; returns when it is stored. Called once, in a thread of its own.
+
+        Returns:
+            None: nobody called a tool, so nothing was played and nothing is stored.
 
         Raises:
             RcbError: no result can be had; calls are answered with the reason.
@@ -135,20 +156,37 @@ class Session:
             raise
         finally:
             self.over.set()
-            self._env.close()
+            self.env.close()
             self._grader.close()
 
-    def expect(self) -> None:
-        """Somebody is there who may call: boxes are started, unless they are there."""
-        self._arrivals.put(True)
+    @property
+    def played(self) -> bool:
+        """Whether the episode has a result."""
+        return isinstance(self._result, Episode)
 
-    def act(self, tool: str, arguments: Mapping[str, Any]) -> Answer:
-        """Do one tool call; from any thread."""
+    def expect(self) -> None:
+        """Somebody is there who may call: boxes are started in the background, unless they are there."""
+        with self._turn_taking:
+            if self._warming is None and not self.over.is_set():
+                self._warming = threading.Thread(target=self._warm, name="rcb-warm", daemon=True)
+                self._warming.start()
+
+    def act(
+        self, tool: str, arguments: Mapping[str, Any], cancelled: threading.Event | None = None
+    ) -> Answer:
+        """Do one tool call; from any thread.
+
+        Args:
+            tool: its name.
+            arguments: of the tool.
+            cancelled: set by the caller when it waits no longer.
+        """
         self.expect()
         with self._turn_taking:
             if self.over.is_set():
                 return self._last_words(late=True)
-            self.calls.put(ToolCall(tool, arguments))
+            self._first.put(True)
+            self.calls.put(Call(ToolCall(tool, arguments), cancelled or threading.Event()))
             while True:
                 try:
                     turn = self.turns.get(timeout=_POLL_S)
@@ -162,17 +200,17 @@ class Session:
     def leave(self) -> None:
         """Nobody will call any more; what is there is graded, unless the episode is over."""
         self.calls.put(None)
-        self._arrivals.put(False)
+        self._first.put(False)
 
-    def _somebody_comes(self) -> bool:
-        """Waits for whoever is to play, as long as an episode may take."""
-        try:
-            return self._arrivals.get(timeout=self._config.rules.budgets.wall_s)
-        except queue.Empty:
-            return False
+    def _warm(self) -> None:
+        # The tests' own answer says it better where no box can be had.
+        with contextlib.suppress(RcbError):
+            self._grader.grade(self.job.challenge, self.job.challenge.reference, final=False)
 
-    def _played(self) -> Episode:
+    def _played(self) -> Episode | None:
         config, job = self._config, self.job
+        if not self._first.get():
+            return None
         self._store.note_session(
             {
                 "started_at": now(),
@@ -183,15 +221,11 @@ class Session:
                 "versions": versions(),
             }
         )
-        # Boxes and their packages take seconds to start: before the first call, not before the
-        # verdict, for which a client that has left may not wait. Where nobody comes, none is needed.
-        if self._somebody_comes():
-            self._grader.grade(job.challenge, job.challenge.reference, final=False)
         visitor = cast("Visitor", make_agent(config.agent, model=None))
         visitor.session = self
         with self._store.trajectory(job.key) as trajectory:
             episode = play_episode(
-                self._env, visitor, task_of(config, job), _Listening(trajectory, self)
+                self.env, visitor, task_of(config, job), _Listening(trajectory, self)
             )
             self._store.append(job.key, episode.to_dict(), trajectory)
         return episode

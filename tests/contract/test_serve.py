@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +30,12 @@ SERVE = ["-m", "rcb_env.cli", "serve", CHALLENGE, "--mcp", "--sandbox", "bubblew
 Play = Callable[[Client], Awaitable[None]]
 
 
-def _stdio(play: Play, folder: Path, *options: str) -> None:
+def _stdio(play: Play, folder: Path, *options: str, env: Mapping[str, str] | None = None) -> None:
     """Start the server as a client does, and play."""
     server = StdioServerParameters(
         command=sys.executable,
         args=[*SERVE, "--out", "run", *options],
-        env=dict(os.environ),
+        env=dict(env or os.environ),
         cwd=folder,
     )
 
@@ -148,15 +151,23 @@ def test_a_client_is_shown_what_the_run_says(tmp_path: Path) -> None:
     assert len(_episodes(tmp_path / "run")) == 2
 
 
-def test_no_box_is_started_for_a_client_that_never_comes(tmp_path: Path) -> None:
-    (tmp_path / "bwrap").write_text(
-        f'#!/bin/sh\n[ "$1" = --version ] || echo started >>{tmp_path}/boxes\n'
+def _bwrap(folder: Path, script: str) -> dict[str, str]:
+    """An environment in which boxes are started by this script, which has the real program in $BWRAP."""
+    program = folder / "bin" / "bwrap"
+    program.parent.mkdir()
+    real = shutil.which("bwrap")
+    program.write_text(
+        f'#!/bin/sh\nBWRAP={real}\n[ "$1" != --version ] || exec $BWRAP "$@"\n{script}\n'
     )
-    (tmp_path / "bwrap").chmod(0o755)
+    program.chmod(0o755)
+    return {**os.environ, "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+def test_a_client_that_never_comes_has_played_nothing_and_no_box_is_started(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, *SERVE, "--out", "run"],
         cwd=tmp_path,
-        env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        env=_bwrap(tmp_path, f"echo started >>{tmp_path}/boxes"),
         capture_output=True,
         text=True,
         check=False,
@@ -164,26 +175,133 @@ def test_no_box_is_started_for_a_client_that_never_comes(tmp_path: Path) -> None
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    (episode,) = _episodes(tmp_path / "run")
-    assert (episode["status"], episode["end_reason"]) == ("no_change", "stopped")
+    assert "no tool was called" in done.stderr
+    assert _episodes(tmp_path / "run") == []
     assert not (tmp_path / "boxes").exists()
 
 
-def test_a_client_over_http_solves_a_challenge_and_the_server_ends(tmp_path: Path) -> None:
+def test_a_client_that_only_looked_at_the_tools_gave_no_wrong_answer(tmp_path: Path) -> None:
+    async def look(client: Client) -> None:
+        await client.list_tools()
+        await client.get_prompt("challenge")
+
+    _stdio(look, tmp_path)
+    assert _episodes(tmp_path / "run") == []
+    _stdio(_solve, tmp_path)  # the challenge is still open
+    (episode,) = _episodes(tmp_path / "run")
+    assert episode["status"] == "passed"
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGKILL])
+def test_a_client_that_ends_the_server_is_graded_on_what_is_there(
+    ending: signal.Signals, tmp_path: Path
+) -> None:
+    """Clients that leave send SIGTERM to a server they started, then SIGKILL; what was written was lost."""
+
+    async def leave(client: Client) -> None:
+        await _call(client, "write_region", code=load_dataset().challenge(CHALLENGE).reference)
+        await _call(client, "run_tests")
+        (server,) = _children_that_serve()
+        os.killpg(server, ending)
+
+    with contextlib.suppress(
+        BaseExceptionGroup
+    ):  # the client complains that the connection is lost
+        _stdio(leave, tmp_path)
+    _until((tmp_path / "run" / "episodes.jsonl").exists)
+    (episode,) = _episodes(tmp_path / "run")
+    assert (episode["status"], episode["end_reason"]) == ("passed", "stopped")
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds() and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def _children_that_serve() -> list[int]:
+    found = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    children = [pid for file in found for pid in file.read_text().split()]
+    return [int(pid) for pid in children if b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def test_boxes_start_in_the_background_and_a_call_that_waits_says_so(tmp_path: Path) -> None:
+    """Boxes took minutes under load, and clients gave up before they were greeted."""
+    env = _bwrap(tmp_path, f'while [ ! -e {tmp_path}/go ]; do sleep 0.05; done\nexec $BWRAP "$@"')
+    told: list[str] = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        assert progress > 0
+        assert total is None
+        told.append(message or "")
+        (tmp_path / "go").touch()
+
+    async def play(client: Client) -> None:
+        await client.list_tools()
+        await _call(client, "write_region", code=load_dataset().challenge(CHALLENGE).reference)
+        assert not (tmp_path / "go").exists()  # no box was waited for
+        result = await client.call_tool("run_tests", {}, progress_callback=hear)
+        assert not result.is_error
+        await _call(client, "submit")
+
+    _stdio(play, tmp_path, env=env)
+    assert "run_tests is at work" in told
+    (episode,) = _episodes(tmp_path / "run")
+    assert episode["status"] == "passed"
+
+
+def test_a_test_run_whose_call_was_cancelled_uses_up_nothing(tmp_path: Path) -> None:
+    env = _bwrap(tmp_path, f'while [ ! -e {tmp_path}/go ]; do sleep 0.05; done\nexec $BWRAP "$@"')
+
+    async def play(client: Client) -> None:
+        await _call(client, "write_region", code="    return x\n")
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(client.call_tool("run_tests", {}), 2)
+        (tmp_path / "go").touch()
+        text, _ = await _call(client, "list_files")
+        assert "[48 steps and 10 test runs are left.]" in text
+
+    _stdio(play, tmp_path, env=env)
+    (episode,) = _episodes(tmp_path / "run")
+    assert episode["test_runs"] == 0
+
+
+def test_a_client_over_http_that_falls_silent_has_left(tmp_path: Path) -> None:
+    """A client that crashed left the server waiting for ever."""
+    with _http(tmp_path, "--idle-seconds", "3") as (server, url):
+
+        async def main() -> None:
+            async with Client(url) as client:
+                await _call(client, "write_region", code="    return x\n")
+
+        asyncio.run(asyncio.wait_for(main(), 120))
+        assert server.wait(timeout=60) == 0
+    (episode,) = _episodes(tmp_path / "run")
+    assert (episode["status"], episode["end_reason"]) == ("failed", "stopped")
+
+
+@contextlib.contextmanager
+def _http(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server over HTTP, and its address."""
     server = subprocess.Popen(
-        [sys.executable, *SERVE, "--http", "0", "--out", "run"],
-        cwd=tmp_path,
+        [sys.executable, *SERVE, "--http", "0", "--out", "run", *options],
+        cwd=folder,
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
     )
     assert server.stderr is not None
     try:
-        url = ""
-        for line in server.stderr:
-            if line.startswith("serving "):
-                url = line.split()[1]
-                break
+        url = next(line.split()[1] for line in server.stderr if line.startswith("serving "))
+        yield server, url
+    finally:
+        server.kill()
+        server.wait()
+        server.stderr.close()
+
+
+def test_a_client_over_http_solves_a_challenge_and_the_server_ends(tmp_path: Path) -> None:
+    with _http(tmp_path) as (server, url):
         assert url.startswith("http://127.0.0.1:")
 
         async def main() -> None:
@@ -192,10 +310,6 @@ def test_a_client_over_http_solves_a_challenge_and_the_server_ends(tmp_path: Pat
 
         asyncio.run(asyncio.wait_for(main(), 120))
         assert server.wait(timeout=30) == 0
-    finally:
-        server.kill()
-        server.wait()
-        server.stderr.close()
     (episode,) = _episodes(tmp_path / "run")
     assert episode["status"] == "passed"
 
