@@ -35,9 +35,9 @@ Play = Callable[[Job, Trajectory], Episode]
 ATTEMPTS = 2
 _POLL_S = 0.2
 _TELL_S = 1.0  # between two looks at what is in play
-_WAITS_FOR = {"": "a box", "model_call": "its tests", "graded": "its tests"}
-"""By the last record of an episode. After a start or a step, it is the agent's turn."""
+_WAITS_FOR = {"": "its start", "start": "its agent", "model_call": "its tests"}
 _GRACE_S = 3.0  # for workers to end after a stop
+_WAITS_FOR_EITHER = "its agent or its tests"  # after a step, nothing tells which
 
 
 class Interrupted(RcbError):
@@ -60,7 +60,7 @@ class InPlay:
     elapsed_s: float
     """Since it began."""
     waits_for: str
-    """What happens in it, in a few words."""
+    """As far as its last record tells: its start, its agent, its tests."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,11 @@ class _Shared:
         began = sorted(self.playing.copy().values(), key=lambda each: each[2])
         now = time.monotonic()
         return tuple(
-            InPlay(job.challenge.id, now - since, _WAITS_FOR.get(trajectory.last_kind, "its agent"))
+            InPlay(
+                job.challenge.id,
+                now - since,
+                _WAITS_FOR.get(trajectory.last_kind, _WAITS_FOR_EITHER),
+            )
             for job, trajectory, since in began
         )
 
