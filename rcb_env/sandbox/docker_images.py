@@ -7,12 +7,13 @@ image and never changes one that a run has recorded. The runner is not in the im
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from rcb_env.sandbox.scratch import scratch_folder
 REPOSITORY = "rcb-env"
 _BASE = "base"  # what images/make-base makes, which is no image of boxes
 DEFAULT_BASE = "python:3.11-slim-bookworm"
-_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
+ASK_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
 _NEWEST_GLIBC = 36  # of Debian 12, the oldest base we build for
 
 
@@ -48,6 +49,13 @@ def tag(image: str) -> str:
     for path in sorted((folder / images.STAND_INS).rglob("*.py")):
         digest.update(path.read_bytes())
     return f"{REPOSITORY}/{image}:{digest.hexdigest()[:12]}"
+
+
+def missing(image: str) -> SandboxUnavailable:
+    """The error for an image that is not built."""
+    return SandboxUnavailable(
+        f"the image {tag(image)} is not built", fix=f"run `rcb images build {image}`"
+    )
 
 
 def digest(image: str) -> str:
@@ -81,16 +89,14 @@ def build(
     try:
         tell(f"looking for a Python in {base}")
         version = client.containers.run(
-            base, ["python3", "-c", _VERSION], remove=True, network_mode="none"
+            base, ["python3", "-c", ASK_VERSION], remove=True, network_mode="none"
         )
     except ENGINE_ERRORS as error:
         raise SandboxUnavailable(
             f"the base image {base!r} cannot be used ({reason(error)}); name another with --base,"
             " or make one where no registry can be reached: images/make-base"
         ) from None
-    with scratch_folder() as context:
-        shutil.copy(images.folder() / image / "Dockerfile", context)
-        _collect(image, version.decode().strip(), context / "packages", tell)
+    with build_context(image, version.decode().strip(), tell) as context:
         tell(f"building {name}")
         try:
             client.images.build(
@@ -107,6 +113,24 @@ def build(
             raise SandboxUnavailable(f"the image {name} cannot be built: {reason(error)}") from None
     tell(f"{name} is ready")
     return name
+
+
+@contextlib.contextmanager
+def build_context(image: str, version: str, tell: Callable[[str], None]) -> Iterator[Path]:
+    """A folder that an image can be built from without network: its Dockerfile, and its packages.
+
+    Args:
+        image: the name of a folder under ``images/``.
+        version: of the base's Python, such as "3.11".
+        tell: told, in short lines, what is being done.
+
+    Raises:
+        SandboxUnavailable: the packages cannot be had.
+    """
+    with scratch_folder() as context:
+        shutil.copy(images.folder() / image / "Dockerfile", context)
+        _collect(image, version, context / "packages", tell)
+        yield context
 
 
 @dataclass(frozen=True)
@@ -139,12 +163,12 @@ def prune() -> list[str]:
 
 def _ours() -> list[tuple[str, Any]]:
     found = [(name, image) for image in engine().images.list() for name in image.tags]
-    ours = [
-        (name, image)
-        for name, image in found
-        if name.startswith(f"{REPOSITORY}/") and not name.startswith(f"{REPOSITORY}/{_BASE}:")
-    ]
-    return sorted(ours, key=lambda pair: pair[0])
+    return sorted((pair for pair in found if is_ours(pair[0])), key=lambda pair: pair[0])
+
+
+def is_ours(name: str) -> bool:
+    """Whether an image of boxes has this name; what they are built on has not."""
+    return name.startswith(f"{REPOSITORY}/") and not name.startswith(f"{REPOSITORY}/{_BASE}:")
 
 
 def _collect(image: str, version: str, target: Path, tell: Callable[[str], None]) -> None:
