@@ -1,6 +1,6 @@
 """Docker images for boxes: a base with a Python, and the packages of a lock file under ``images/``.
 
-The packages are collected on the host with pip (whose own settings say where it looks) and copied in, so a build needs no
+The packages are collected on the host, as `images.py` says, and copied in, so a build needs no
 network and runs nothing in the image. A tag is made of everything the image depends on, so a changed lock makes a new
 image and never changes one that a run has recorded. The runner is not in the image: it comes over the stream.
 """
@@ -175,14 +175,27 @@ def _collect(image: str, version: str, target: Path, tell: Callable[[str], None]
     machine = platform.machine()
     platforms = [f"manylinux_2_{n}_{machine}" for n in range(_NEWEST_GLIBC, 4, -1)]
     tell(f"collecting packages for Python {version}")
-    words = [sys.executable, "-I", "-m", "pip", "install", "--quiet", "--no-input"]
-    words += ["--target", str(target), "--only-binary", ":all:"]
-    words += ["--python-version", version, "--implementation", "cp", "--no-compile"]
+    wanted = ["--target", str(target), "--only-binary", ":all:", "--python-version", version]
+    for_pip = [*wanted, "--quiet", "--implementation", "cp", "--no-compile"]
     for name in (*platforms, f"manylinux2014_{machine}", f"linux_{machine}"):
-        words += ["--platform", name]
-    words += ["-r", str(images.folder() / image / LOCK_FILE)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, umask=0o022)
-    if done.returncode:
+        for_pip += ["--platform", name]
+    for_uv = [*wanted, "--quiet", "--python-platform", f"{machine}-manylinux_2_{_NEWEST_GLIBC}"]
+    lock_file = images.folder() / image / LOCK_FILE
+    for words in images.install_commands(
+        lock_file, sys.executable, pip_options=for_pip, uv_options=for_uv
+    ):
+        done = subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            check=False,
+            umask=0o022,
+            env=images.install_environment(),
+        )
+        if done.returncode == 0:
+            break
+        shutil.rmtree(target, ignore_errors=True)
+    else:
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
         why = (errors or done.stderr.splitlines() or ["pip failed"])[0].removeprefix("ERROR: ")
         raise SandboxUnavailable(f"the packages of image {image!r} cannot be collected: {why}")

@@ -26,6 +26,8 @@ from rcb_env.runner import wire
 from rcb_env.sandbox import make
 from rcb_env.sandbox.box import MIB, Box, BoxSettings, Limits, RunRequest
 from rcb_env.sandbox.conformance import CHECKS, check
+from rcb_env.sandbox.podman import PodmanChannel
+from rcb_env.sandbox.podman_command import podman
 from rcb_env.sandbox.pool import Pool
 from rcb_env.sandbox.trial import LIMITS, SETTINGS, Trial, answer, execute
 
@@ -155,7 +157,9 @@ def test_a_box_that_is_killed_from_outside_says_so(maker_name: str) -> None:
 
 
 def kill_from_outside(channel: Any) -> None:
-    if hasattr(channel, "_container"):
+    if isinstance(channel, PodmanChannel):
+        podman("kill", channel._container)
+    elif hasattr(channel, "_container"):
         from rcb_env.sandbox.engine import engine
 
         engine().api.kill(channel._container)
