@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rcb_env.caches import user_cache
 from rcb_env.dataset import bundled
 from rcb_env.dataset.bundled import LOCK_FILE, image_names
 from rcb_env.errors import SandboxUnavailable, unknown
@@ -119,9 +120,7 @@ def unfinished() -> list[tuple[Path, Path]]:
 
 def cache_folder() -> Path:
     """Where environments are kept."""
-    from platformdirs import user_cache_dir
-
-    return Path(user_cache_dir("rcb-env")) / "boxes"
+    return user_cache("boxes")
 
 
 def folder() -> Path:
