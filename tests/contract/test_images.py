@@ -180,6 +180,8 @@ def test_pip_installs_where_it_was_told_where_to_look(machine: Machine) -> None:
 def test_pip_has_a_try_where_uv_fails(machine: Machine) -> None:
     (wheel,) = (machine.folder / "wheels").iterdir()
     machine.lock.write_text(f"rcb-tiny @ {wheel.as_uri()}\n")
-    lines, prefix = machine.finish(machine.start(told={"UV_NO_BINARY": "1"}))
+    lines, prefix = machine.finish(
+        machine.start(told={"UV_CONFIG_FILE": str(machine.folder / "none.toml")})
+    )
     assert any(line.startswith("uv fails, so pip tries: ") for line in lines)
     assert installer(prefix) == "pip"
