@@ -62,7 +62,7 @@ def doctor(
     images = sorted({paper.image for paper in load_dataset(dataset).papers})
     if prepare:
         for image in images:
-            realise(image, lambda line: click.echo(line, err=True))
+            realise(image, lambda line: echo(line, err=True))
     sandboxes = [_sandbox(name, images) for name in sandbox.names()]
     findings = [_python(), *sandboxes, *_environments(images), *_keys()]
     able = any(finding.works for finding in sandboxes)
@@ -92,13 +92,13 @@ def _conform(name: str, *, quiet: bool, as_json: bool) -> None:
     for result in conform(name):
         outcomes[result.outcome] += 1
         if as_json:
-            click.echo(json.dumps(asdict(result)))
+            echo(json.dumps(asdict(result)))
         elif not quiet or result.outcome == "differs":
             found = f": {result.found}" if result.found else ""
-            click.echo(f"{result.outcome:<10}{result.check}{found}")
+            echo(f"{result.outcome:<10}{result.check}{found}")
     if not as_json:
         told = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
-        click.echo(f"\n{name}: {told}.")
+        echo(f"\n{name}: {told}.")
     if outcomes["differs"]:
         raise click.exceptions.Exit(1)
 

@@ -63,18 +63,11 @@ def list_images(sandbox: str, as_json: bool) -> None:
 @_sandbox
 def prune(sandbox: str) -> None:
     """Remove the images that no present lock file asks for."""
-<<<<<<< HEAD
-    from rcb_env.sandbox import docker_images
-
-    for tag in docker_images.prune():
-        echo(tag)
-=======
     for tag in _images(sandbox).prune():
-        click.echo(tag)
+        echo(tag)
 
 
 def _images(sandbox: str) -> ModuleType:
     from rcb_env.sandbox import docker_images, podman_images
 
     return podman_images if sandbox == "podman" else docker_images
->>>>>>> e35e6a3 (Sandboxes are found by entry point or as module:Class, as agents are; Podman, without root, is one; rcb doctor --conformance tries on a real box what every sandbox must do; auto prefers bubblewrap)
