@@ -22,7 +22,7 @@ from benchmarks import (
     waiting,
 )
 from rcb_env.errors import RcbError, SandboxUnavailable
-from rcb_env.sandbox import MAKERS, make
+from rcb_env.sandbox import AUTO, make
 
 NAMES = ("instead", "envs", "grading", "actions", "folders", "steps", "waiting", "leaks")
 
@@ -34,7 +34,7 @@ NAMES = ("instead", "envs", "grading", "actions", "folders", "steps", "waiting",
     "--sandbox",
     "makers",
     multiple=True,
-    type=click.Choice(MAKERS),
+    type=click.Choice(AUTO),
     help="Sandboxes to measure; all that work here when left out.",
 )
 @click.option(
@@ -69,7 +69,7 @@ def main(
     """Measure NAMES, or everything ("all"): a table each, one for the whole, and a chart."""
     console = Console(width=150)
     before = measure.machine()
-    usable = _usable(makers or MAKERS, console)
+    usable = _usable(makers or AUTO, console)
     results = []
     for name in NAMES if not names or "all" in names else dict.fromkeys(names):
         console.print(f"[dim]{name} ...[/dim]")

@@ -128,8 +128,8 @@ def _containers(image: str) -> Iterator[tuple[Job, Job]]:
     Both go through the engine's API, which is quicker than the command line.
     """
     from rcb_env.sandbox import docker_images
-    from rcb_env.sandbox.docker import LABEL, owner
     from rcb_env.sandbox.engine import engine
+    from rcb_env.sandbox.owners import LABEL, owner
 
     tag = docker_images.tag(image)
     settings: dict[str, Any] = {"network_mode": "none", "labels": {LABEL: owner()}}

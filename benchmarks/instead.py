@@ -142,8 +142,8 @@ def _arguments(plain: Plain) -> list[str]:
 def _docker_exec(challenge: Challenge, plain: Plain) -> Iterator[Shell]:
     """The engine's API, which is quicker than its command line."""
     from rcb_env.sandbox import docker_images
-    from rcb_env.sandbox.docker import LABEL, owner
     from rcb_env.sandbox.engine import engine
+    from rcb_env.sandbox.owners import LABEL, owner
 
     container = engine().containers.run(
         docker_images.tag(challenge.paper.image),

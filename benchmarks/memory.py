@@ -18,7 +18,7 @@ from rich.table import Table
 
 from rcb_env.errors import SandboxError, SandboxUnavailable
 from rcb_env.runner import wire
-from rcb_env.sandbox import MAKERS, make
+from rcb_env.sandbox import AUTO, make
 from rcb_env.sandbox.box import MIB, Box, BoxSettings, Limits, Maker, RunRequest
 
 PRELOAD = ("numpy", "numpy.random", "torch", "rcb_env.runner.case_run")
@@ -43,7 +43,7 @@ def main(boxes: int, runs: int) -> None:
     table = Table(
         "sandbox", "boxes", "PSS of one", "RSS of one", "started in", "answered", "failed"
     )
-    for name in MAKERS:
+    for name in AUTO:
         try:
             maker = make(name)
             for number in (1, boxes):

@@ -55,7 +55,17 @@ class SandboxError(RcbError):
 
 
 class SandboxUnavailable(SandboxError):
-    """No sandbox works here, or its environment cannot be set up; the message says how to get one."""
+    """No sandbox works here, or its environment cannot be set up; the message says how to get one.
+
+    Args:
+        why: what does not work.
+        fix: what to do to get it, most often a command; "" where `why` says all.
+    """
+
+    def __init__(self, why: str, *, fix: str = "") -> None:
+        super().__init__(f"{why}; {fix}" if fix else why)
+        self.why = why
+        self.fix = fix
 
 
 class BoxDied(SandboxError):

@@ -1,4 +1,4 @@
-"""The sandboxes that tests run on: both makers, each left out with its reason where it does not work.
+"""The sandboxes that tests run on: all that are registered, each left out with its reason where it does not work.
 
 RCB_REQUIRE_DOCKER=1 makes a missing engine, or a missing image, a failure: CI sets it.
 """
@@ -12,7 +12,7 @@ import signal
 import pytest
 
 from rcb_env.errors import SandboxUnavailable
-from rcb_env.sandbox import MAKERS, docker_images, make
+from rcb_env.sandbox import make, names
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background of a script, whose children ignore Ctrl-C; programs under test must not inherit that.
@@ -23,9 +23,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def _obstacle(maker: str) -> str:
     """Why no box of this kind can be made here; "" when one can."""
     try:
-        make(maker)
-        if maker == "docker" and not docker_images.digest("cpu"):
-            return "its image is not built; run `rcb images build cpu`"
+        made = make(maker)
+        if not made.digest("cpu"):
+            made.prepare("cpu", lambda _line: None)
     except SandboxUnavailable as error:
         return str(error)
     return ""
@@ -40,7 +40,7 @@ def _require(maker: str) -> str:
     return maker
 
 
-@pytest.fixture(scope="module", params=MAKERS)
+@pytest.fixture(scope="module", params=names())
 def maker_name(request: pytest.FixtureRequest) -> str:
     """The name of each maker in turn."""
     return _require(str(request.param))

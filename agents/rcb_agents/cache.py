@@ -106,4 +106,7 @@ def cache_folder(setting: str, host: str) -> Path | None:
     with contextlib.suppress(ValueError):
         if ipaddress.ip_address(host).is_loopback:
             return None
-    return Path(user_cache_dir("rcb-env")) / "replies"
+    try:
+        return Path(user_cache_dir("rcb-env")) / "replies"
+    except RuntimeError:  # a user without a home
+        return None

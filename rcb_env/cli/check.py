@@ -159,9 +159,9 @@ def _chosen(dataset: Dataset, names: Sequence[str]) -> list[Paper]:
 
 
 def _cache() -> Path:
-    from platformdirs import user_cache_dir
+    from rcb_env.caches import user_cache
 
-    return Path(user_cache_dir("rcb-env")) / "verdicts"
+    return user_cache("verdicts")
 
 
 def _is_fine(reports: Sequence[SuiteReport], *, strict: bool) -> bool:

@@ -8,40 +8,15 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
-import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import click
 
 from rcb_env.cli import options
 from rcb_env.cli.output import echo
-
-_BUBBLEWRAP = (
-    "Debian, Ubuntu: sudo apt-get install bubblewrap; Fedora: sudo dnf install bubblewrap;"
-    " Arch: sudo pacman -S bubblewrap; openSUSE: sudo zypper install bubblewrap"
-)
-# Kernel settings that keep bubblewrap from making a user namespace: file, value that forbids, the command that allows.
-_FORBIDS_NAMESPACES = (
-    (
-        "/proc/sys/kernel/unprivileged_userns_clone",
-        "0",
-        "sudo sysctl -w kernel.unprivileged_userns_clone=1",
-    ),
-    (
-        "/proc/sys/user/max_user_namespaces",
-        "0",
-        "sudo sysctl -w user.max_user_namespaces=15000",
-    ),
-    (
-        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-        "1",
-        "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -65,18 +40,30 @@ class Finding:
     is_flag=True,
     help="Also install the packages of boxes now, where they are missing.",
 )
+@click.option(
+    "--conformance",
+    metavar="NAME",
+    help="Instead try in real boxes of this sandbox all that every sandbox must do; module:Class for one of your own.",
+)
 @options.dataset
 @options.quiet
 @options.as_json
-def doctor(prepare: bool, dataset: str, quiet: bool, as_json: bool) -> None:
+def doctor(
+    prepare: bool, conformance: str | None, dataset: str, quiet: bool, as_json: bool
+) -> None:
     """Say what works on this machine. Exit code 0 if code can be run in at least one sandbox."""
-    from rcb_env.cli.session import realise
+    from rcb_env import sandbox
     from rcb_env.dataset.loading import load_dataset
+    from rcb_env.sandbox.images import realise
 
+    if conformance is not None:
+        _conform(conformance, quiet=quiet, as_json=as_json)
+        return
     images = sorted({paper.image for paper in load_dataset(dataset).papers})
     if prepare:
-        realise(sorted(images))
-    sandboxes = [_bubblewrap(), _docker(images)]
+        for image in images:
+            realise(image, lambda line: echo(line, err=True))
+    sandboxes = [_sandbox(name, images) for name in sandbox.names()]
     findings = [_python(), *sandboxes, *_environments(images), *_keys()]
     able = any(finding.works for finding in sandboxes)
     if as_json:
@@ -93,54 +80,54 @@ def doctor(prepare: bool, dataset: str, quiet: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
+def _conform(name: str, *, quiet: bool, as_json: bool) -> None:
+    """Print the result of every check of one sandbox, as it comes.
+
+    Raises:
+        click.exceptions.Exit: with code 1: it does something else than every sandbox must.
+    """
+    from rcb_env.sandbox.conformance import conform
+
+    outcomes: Counter[str] = Counter()
+    for result in conform(name):
+        outcomes[result.outcome] += 1
+        if as_json:
+            echo(json.dumps(asdict(result)))
+        elif not quiet or result.outcome == "differs":
+            found = f": {result.found}" if result.found else ""
+            echo(f"{result.outcome:<10}{result.check}{found}")
+    if not as_json:
+        told = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+        echo(f"\n{name}: {told}.")
+    if outcomes["differs"]:
+        raise click.exceptions.Exit(1)
+
+
 def _python() -> Finding:
     return Finding("Python", True, f"{platform.python_version()} at {sys.executable}")
 
 
-def _bubblewrap() -> Finding:
-    name = "bubblewrap"
-    program = shutil.which("bwrap")
-    if program is None:
-        return Finding(name, False, "not installed", _BUBBLEWRAP)
-    version = _output([program, "--version"])[1]
-    namespaces = ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
-    if os.geteuid() != 0:
-        namespaces.append("--unshare-user")
-    mounts = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
-    works, said = _output([program, *namespaces, *mounts, "--cap-drop", "ALL", "/bin/true"])
-    if works:
-        return Finding(name, True, f"{version} at {program}; a box starts")
-    for file, forbids, command in _FORBIDS_NAMESPACES:
-        if os.geteuid() != 0 and _read(file) == forbids:
-            return Finding(name, False, f"{version}, but {file} is {forbids}", command)
-    fix = (
-        "in a container, run it with --privileged or --security-opt seccomp=unconfined, or as root"
-    )
-    return Finding(name, False, f"{version}, but no box starts: {said}", fix)
+def _sandbox(name: str, images: Sequence[str]) -> Finding:
+    """Whether a box starts. Packages that are not installed yet are no obstacle; `--prepare` installs them."""
+    from rcb_env import sandbox
+    from rcb_env.errors import RcbError, SandboxUnavailable, blame
+    from rcb_env.sandbox.box import Box, BoxSettings
+    from rcb_env.sandbox.images import find
 
-
-def _docker(images: Sequence[str]) -> Finding:
-    from rcb_env.errors import RcbError
-
-    name = "Docker engine"
     try:
-        from rcb_env.sandbox.docker import Docker
-
-        version = Docker().version
+        maker = sandbox.find(name)()
+        for image in images:
+            if not maker.digest(image):
+                maker.prepare(image, lambda _line: None)  # says how to get it
+        if name != "bubblewrap" or find(images[0]):
+            Box(maker, BoxSettings(image=images[0])).close()
+    except SandboxUnavailable as error:
+        return Finding(name, False, error.why, error.fix)
     except RcbError as error:
-        fix = "start an engine, or name one with DOCKER_HOST; bubblewrap needs none"
-        return Finding(name, False, str(error), fix)
-    from rcb_env.sandbox import docker_images
-
-    missing = [image for image in images if not docker_images.digest(image)]
-    if missing:
-        return Finding(
-            name,
-            False,
-            f"{version}, without the image {docker_images.tag(missing[0])}",
-            f"rcb images build {missing[0]}",
-        )
-    return Finding(name, True, f"{version}, with the images of boxes")
+        return Finding(name, False, str(error))
+    except Exception as error:  # noqa: BLE001 (of a maker that is somebody else's)
+        return Finding(name, False, blame(error))
+    return Finding(name, True, f"{maker.version}; a box starts")
 
 
 def _environments(names: Sequence[str]) -> list[Finding]:
@@ -171,22 +158,3 @@ def _keys() -> list[Finding]:
     if not base_url:
         return [found]
     return [found, Finding("OPENAI_BASE_URL", None, without_credentials(base_url))]
-
-
-def _output(command: list[str]) -> tuple[bool, str]:
-    """Whether a command succeeds, and its last line."""
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=20, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return False, str(error)
-    lines = (done.stdout + done.stderr).strip().splitlines()
-    return done.returncode == 0, lines[-1] if lines else ""
-
-
-def _read(file: str) -> str:
-    try:
-        return Path(file).read_text().strip()
-    except OSError:
-        return ""

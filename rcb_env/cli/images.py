@@ -1,19 +1,28 @@
-"""`rcb images`: the packages of boxes as Docker images, for the docker sandbox."""
+"""`rcb images`: the packages of boxes as images, for the sandboxes docker and podman."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from types import ModuleType
 
 import click
 
 from rcb_env.cli import options
 from rcb_env.cli.output import echo
 
+_sandbox = click.option(
+    "--sandbox",
+    type=click.Choice(("docker", "podman")),
+    default="docker",
+    show_default=True,
+    help="Whose images they are.",
+)
+
 
 @click.group()
 def images() -> None:
-    """Build, list and remove the Docker images of boxes (bubblewrap needs none)."""
+    """Build, list and remove the images of boxes in Docker or Podman (bubblewrap needs none)."""
 
 
 @images.command()
@@ -21,28 +30,28 @@ def images() -> None:
 @click.option(
     "--base", metavar="IMAGE", help="What to build on: an image with a Python 3.11 or newer."
 )
-def build(image: str | None, base: str | None) -> None:
+@_sandbox
+def build(image: str | None, base: str | None, sandbox: str) -> None:
     """Build an image, or those of the bundled papers, unless built already."""
     from rcb_env.dataset.loading import load_dataset
-    from rcb_env.sandbox import docker_images
 
+    kept = _images(sandbox)
     needed = {paper.image for paper in load_dataset().papers}
     for name in (image,) if image else sorted(needed):
-        tag = docker_images.build(
+        tag = kept.build(
             name,
-            base=base or docker_images.DEFAULT_BASE,
+            base=base or kept.DEFAULT_BASE,
             progress=lambda line: echo(line, err=True),
         )
         echo(tag)
 
 
 @images.command("list")
+@_sandbox
 @options.as_json
-def list_images(as_json: bool) -> None:
+def list_images(sandbox: str, as_json: bool) -> None:
     """List the images that are built, and whether the present lock files ask for them."""
-    from rcb_env.sandbox import docker_images
-
-    for image in docker_images.built():
+    for image in _images(sandbox).built():
         if as_json:
             echo(json.dumps(asdict(image)))
         else:
@@ -51,9 +60,14 @@ def list_images(as_json: bool) -> None:
 
 
 @images.command()
-def prune() -> None:
+@_sandbox
+def prune(sandbox: str) -> None:
     """Remove the images that no present lock file asks for."""
-    from rcb_env.sandbox import docker_images
-
-    for tag in docker_images.prune():
+    for tag in _images(sandbox).prune():
         echo(tag)
+
+
+def _images(sandbox: str) -> ModuleType:
+    from rcb_env.sandbox import docker_images, podman_images
+
+    return podman_images if sandbox == "podman" else docker_images

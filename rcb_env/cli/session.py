@@ -98,15 +98,7 @@ def prepare_sandbox(
     asked = click.get_current_context().get_parameter_source("sandbox")
     if name == chosen and asked is ParameterSource.DEFAULT:
         why = "as before"  # nobody names one by default: it was taken from the record
-    sandbox.make(chosen)
-    if install and chosen == "bubblewrap":
-        realise(needed)
+    maker = sandbox.make(chosen)
+    for image in needed if install else ():
+        maker.prepare(image, lambda line: echo(line, err=True))
     return chosen, why
-
-
-def realise(names: Iterable[str]) -> None:
-    """Install the packages of these images, where they are not there yet, and say so while it takes."""
-    from rcb_env.sandbox import images
-
-    for name in names:
-        images.realise(name, lambda line: echo(line, err=True))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from rcb_env.caches import user_cache
 from rcb_env.errors import UsageError
 
 RECEIPT = "pulled.json"  # written last: a copy without it is not there
@@ -63,9 +64,7 @@ PUBLISHED = {one.name: one for one in (RESEARCHCODEBENCH,)}
 
 def cache_folder() -> Path:
     """Where copies are kept."""
-    from platformdirs import user_cache_dir
-
-    return Path(user_cache_dir("rcb-env")) / "datasets"
+    return user_cache("datasets")
 
 
 def folder_of(name: str) -> Path:

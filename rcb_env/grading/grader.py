@@ -16,7 +16,7 @@ from typing import Any
 
 from rcb_env.dataset.markers import count_code_lines
 from rcb_env.dataset.papers import Challenge
-from rcb_env.errors import BoxDied
+from rcb_env.errors import BoxDied, SandboxUnavailable
 from rcb_env.grading.guarded import GuardedGrading
 from rcb_env.grading.isolated import IsolatedGrading, Output
 from rcb_env.grading.verdict import CaseResult, Status, Verdict
@@ -78,6 +78,21 @@ class Grader:
         maker = self._fleet.maker
         digests = {image: maker.digest(image) for image in sorted(set(images))}
         return {"name": maker.name, "version": maker.version, "images": digests}
+
+    def ready(self, images: Iterable[str]) -> None:
+        """Return once a box of every image has started, so that nothing is paid for before code can be run.
+
+        Raises:
+            SandboxUnavailable: no box starts.
+        """
+        for image in sorted(set(images)):
+            try:
+                self._fleet.warm(image)
+            except BoxDied as error:
+                raise SandboxUnavailable(
+                    f"no {self.sandbox} box starts: {error}",
+                    fix="`rcb doctor` says what works here",
+                ) from None
 
     def close(self) -> None:
         """End every box; grading that is under way ends with infra_error. Idempotent."""

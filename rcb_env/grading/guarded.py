@@ -23,8 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from platformdirs import user_cache_dir
-
+from rcb_env.caches import user_cache
 from rcb_env.dataset.loading import SUITE
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import BoxDied
@@ -87,7 +86,7 @@ class GuardedGrading:
 
     def __init__(self, fleet: Fleet, *, cache: Path | None = None) -> None:
         self._fleet = fleet
-        self._cache = cache or Path(user_cache_dir("rcb-env")) / "canaries"
+        self._cache = cache or user_cache("canaries")
         self._lock = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
         self._baselines: dict[str, _Report] = {}

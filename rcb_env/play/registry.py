@@ -8,16 +8,13 @@ Not covered: what an agent is (`rcb_env.play.agent`).
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import importlib.metadata
-import sys
 import typing
-from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from rcb_env.errors import AgentError, UsageError, blame, unknown
+from rcb_env import plugins
+from rcb_env.errors import AgentError, UsageError
 from rcb_env.play.agent import Agent
 
 AGENTS = "rcb_env.agents"
@@ -26,7 +23,7 @@ AGENTS = "rcb_env.agents"
 
 def agent_names() -> list[str]:
     """The registered agents."""
-    return sorted({point.name for point in importlib.metadata.entry_points(group=AGENTS)})
+    return plugins.names(AGENTS)
 
 
 def make_agent(spec: str, *, model: str | None) -> Agent:
@@ -100,32 +97,7 @@ def _written(value: object) -> str:
 
 def _find_agent(spec: str) -> tuple[type[Any], str, str]:
     """The agent's class, its name in messages, and the text of its settings."""
-    name, _, rest = spec.strip().partition(":")
-    for point in importlib.metadata.entry_points(group=AGENTS):
-        if point.name == name:
-            return _load_agent(point.module, point.attr, name), name, rest
-    class_name, _, settings = rest.partition(":")
-    if class_name.isidentifier() and all(part.isidentifier() for part in name.split(".")):
-        label = f"{name}:{class_name}"
-        return _load_agent(name, class_name, label), label, settings
-    raise unknown("agent", name, agent_names(), where="rcb list agents")
-
-
-def _load_agent(module: str, class_name: str, label: str) -> type[Any]:
-    if "" not in sys.path and (here := str(Path.cwd())) not in sys.path:
-        sys.path.append(here)  # an agent of one's own usually lies where one works
-    try:
-        loaded = importlib.import_module(module)
-    except ImportError as error:
-        raise UsageError(f"the agent {label!r} cannot be imported: {error}") from error
-    except Exception as error:
-        raise UsageError(f"the agent {label!r} cannot be imported: {blame(error)}") from error
-    found = getattr(loaded, class_name, None)
-    if found is None:
-        raise UsageError(f"the module {module!r} has no class {class_name!r}")
-    if not isinstance(found, type) or not callable(getattr(found, "play", None)):
-        raise UsageError(f"{label!r} is no agent: it must be a class with a method play(task)")
-    return found
+    return plugins.find(AGENTS, spec, kind="agent", method="play(task)", where="rcb list agents")
 
 
 def _with_settings(maker: type[Any], label: str, text: str) -> Agent:

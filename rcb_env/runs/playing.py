@@ -70,6 +70,7 @@ def run_experiment(
             return play
 
         plan = jobs(pairs, identity, seed=config.seed)
+        grader.ready(job.challenge.paper.image for job in plan)
         if config.model is not None:
             warm_up(grader, [job.challenge for job in plan], boxes)
         try:

@@ -12,7 +12,7 @@ import contextlib
 import json
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -150,14 +150,24 @@ class Channel(Protocol):
 
 
 class Maker(Protocol):
-    """Makes boxes of one kind. `RCB` needs nothing else to know a new kind of sandbox."""
+    """Makes boxes of one kind: all that has to be written for a new kind of sandbox.
+
+    Making one takes no arguments, is quick, and raises `SandboxUnavailable` where such boxes cannot be made.
+    """
 
     name: str
     version: str  # of the tool and the image, as recorded in a run
     bounds_processes: bool  # whether the runner's own limit on processes holds in this kind of box
 
     def digest(self, image: str) -> str:
-        """What identifies the content of an image, or "" when it is not there yet."""
+        """What identifies the content of an image, or "" when it is not there and a user has to get it."""
+
+    def prepare(self, image: str, progress: Callable[[str], None]) -> None:
+        """Do what may take long before the first box with this image starts; tell in short lines what is done.
+
+        Raises:
+            SandboxUnavailable: the image cannot be had; says what to do.
+        """
 
     def start(self, settings: BoxSettings) -> tuple[Channel, Mapping[str, Any]]:
         """A fresh box running ``python -c BOOTSTRAP``, and the runner's settings (``uid``).

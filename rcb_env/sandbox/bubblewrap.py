@@ -13,23 +13,25 @@ import contextlib
 import itertools
 import os
 import queue
-import select
 import shutil
 import signal
 import subprocess
-import tempfile
 import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from rcb_env.errors import BoxDied, SandboxUnavailable
+from rcb_env.errors import SandboxUnavailable
 from rcb_env.sandbox import images
 from rcb_env.sandbox.box import BOOTSTRAP, BoxSettings
+from rcb_env.sandbox.namespaces import refusal
+from rcb_env.sandbox.process import ProcessChannel
 
-INSTALL_HINT = "install it with your system's packages (Debian, Ubuntu: apt-get install bubblewrap; Fedora: dnf install bubblewrap)"
+_INSTALL = (
+    "install it: sudo apt-get install bubblewrap (Debian, Ubuntu), sudo dnf install bubblewrap (Fedora),"
+    " sudo pacman -S bubblewrap (Arch), sudo zypper install bubblewrap (openSUSE)"
+)
 _FIRST_UID = (
     200_000  # boxes of root get users nobody else has, so that limits per user are limits per box
 )
@@ -50,14 +52,22 @@ class Bubblewrap:
     def __init__(self) -> None:
         program = shutil.which("bwrap")
         if program is None:
-            raise SandboxUnavailable(f"bubblewrap is not installed: {INSTALL_HINT}")
+            raise SandboxUnavailable("bubblewrap is not installed", fix=_INSTALL)
         self._program = program
-        done = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
-        self.version = done.stdout.strip()
+        self.version = _output([program, "--version"])[1]
+        namespaces = _isolation(_FIRST_UID if os.geteuid() == 0 else 0)
+        mounts = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
+        works, said = _output([program, *namespaces, *mounts, "/bin/true"])
+        if not works:
+            raise refusal(program, self.version, said)
 
     def digest(self, image: str) -> str:
         """The digest of the image's lock file; see `Maker.digest`."""
         return f"sha256:{images.digest(image)}"
+
+    def prepare(self, image: str, progress: Callable[[str], None]) -> None:
+        """Install the image's packages, where they are not there yet; see `Maker.prepare`."""
+        images.realise(image, progress)
 
     def start(self, settings: BoxSettings) -> tuple[BubblewrapChannel, Mapping[str, Any]]:
         """A fresh box; see `Maker.start`."""
@@ -82,6 +92,18 @@ class Bubblewrap:
         ]
         runner = {"uid": uid, "dies_with_parent": True}
         return _spawner.call(lambda: BubblewrapChannel(command)), runner
+
+
+def _output(command: list[str]) -> tuple[bool, str]:
+    """Whether a command succeeds, and its last line."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return False, str(error)
+    lines = (done.stdout + done.stderr).strip().splitlines()
+    return done.returncode == 0, lines[-1] if lines else ""
 
 
 def _isolation(uid: int) -> list[str]:
@@ -148,69 +170,17 @@ def _bind(prefix: Path, place: Path) -> list[str]:
     return words
 
 
-class BubblewrapChannel:
+class BubblewrapChannel(ProcessChannel):
     """The standard streams of a ``bwrap`` process."""
 
     def __init__(self, command: list[str]) -> None:
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by close)
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, bufsize=0
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
-        os.set_blocking(self._in, False)
-        os.set_blocking(self._out, False)
-        self._closing = threading.Lock()
+        super().__init__(command, "bubblewrap box")
 
-    def send(self, data: bytes, deadline: float) -> None:
-        """See `Channel.send`."""
-        view = memoryview(data)
-        while view:
-            try:
-                view = view[os.write(self._in, view) :]
-            except BlockingIOError:
-                self._wait(self._in, select.POLLOUT, deadline)
-            except (OSError, ValueError):
-                raise self._dead("ended") from None
-
-    def receive(self, count: int, deadline: float) -> bytes:
-        """See `Channel.receive`."""
-        data = bytearray()
-        while len(data) < count:
-            try:
-                part = os.read(self._out, count - len(data))
-            except BlockingIOError:
-                self._wait(self._out, select.POLLIN, deadline)
-                continue
-            except (OSError, ValueError):
-                raise self._dead("ended") from None
-            if not part:
-                raise self._dead("ended")
-            data += part
-        return bytes(data)
-
-    def _wait(self, descriptor: int, event: int, deadline: float) -> None:
-        poll = select.poll()
-        poll.register(descriptor, event)
-        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-            raise self._dead("did not answer in time")
-
-    def _dead(self, why: str) -> BoxDied:
-        said = ""
-        with contextlib.suppress(OSError, ValueError):
-            self._errors.seek(0)
-            said = self._errors.read(4000).decode("utf-8", "replace").strip()
-        killed = why == "ended" and self._ended_by_kill()
-        self.close()
-        what = f"a bubblewrap box {why}{': ' + said.splitlines()[-1] if said else ''}"
-        return BoxDied(what, from_outside=killed)
-
-    def _ended_by_kill(self) -> bool:
-        """Whether bwrap, or its first process, was sent SIGKILL, which nothing in the box can do to either."""
+    def _how_it_ended(self) -> tuple[bool, bool]:
+        """Killed from outside if bwrap, or its first process, was sent SIGKILL: nothing in the box can do that to either."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return self._process.wait(2.0) in (-signal.SIGKILL, 128 + signal.SIGKILL)
-        return False
+            return False, self._process.wait(2.0) in (-signal.SIGKILL, 128 + signal.SIGKILL)
+        return False, False
 
     def children(self) -> list[int]:
         """The first process of the box, as the host numbers it; none when it has ended."""
@@ -221,20 +191,11 @@ class BubblewrapChannel:
             return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
         return []
 
-    def close(self) -> None:
-        """See `Channel.close`."""
-        with self._closing:
-            # bwrap has given up the right to end its child, so the kernel does not do it in its name.
-            for child in self.children():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
-            self._process.kill()
-            self._process.wait()
-            self._in = self._out = -1
-            for stream in (self._process.stdin, self._process.stdout, self._errors):
-                if stream is not None:
-                    with contextlib.suppress(OSError):
-                        stream.close()
+    def _end_box(self) -> None:
+        # bwrap has given up the right to end its child, so the kernel does not do it in its name.
+        for child in self.children():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
 
 
 class _Spawner:

@@ -5,9 +5,8 @@ and no way to new ones, and limits on memory (without swap), processes and proce
 which reaps: another init would run as the same user, and code in the box could write into the stream through it. Nothing
 is ever executed in the container after its start: a `docker exec` costs a thousand times a message over the stream.
 
-Containers carry labels that say which run they are for (the name of its folder, or "") and who owns them: a process id
-with its start time, on one boot of one machine. Making a `Docker` removes what owners left that are gone (killed
-drivers); so does `remove_containers`, or all of them.
+Containers carry labels that say which run they are for and who owns them (`owners.py`). Making a `Docker` removes what
+owners left that are gone (killed drivers); so does `remove_containers`, or all of them.
 Not covered: the client (`engine.py`), building images (`docker_images.py`).
 """
 
@@ -15,14 +14,12 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import select
 import signal
 import socket
 import threading
 import time
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import docker
@@ -32,9 +29,8 @@ from rcb_env.errors import BoxDied, SandboxUnavailable
 from rcb_env.sandbox import docker_images
 from rcb_env.sandbox.box import BOOTSTRAP, MIB, BoxSettings
 from rcb_env.sandbox.engine import ENGINE_ERRORS, await_engine, engine, reason
+from rcb_env.sandbox.owners import LABEL, RUN_LABEL, is_orphan, owner
 
-LABEL = "rcb-env.owner"
-RUN_LABEL = "rcb-env.run"
 _PACKAGES = "/opt/rcb/packages"  # where images/*/Dockerfile puts them
 _USER = 1000
 _PROCESSES = 128  # of the whole container; the runner watches each run's own
@@ -67,6 +63,11 @@ class Docker:
     def digest(self, image: str) -> str:
         """The engine's id of the image; see `Maker.digest`."""
         return docker_images.digest(image)
+
+    def prepare(self, image: str, progress: Callable[[str], None]) -> None:  # noqa: ARG002
+        """Nothing but a look whether the image is there; see `Maker.prepare`."""
+        if not self.digest(image):
+            raise docker_images.missing(image)
 
     def start(self, settings: BoxSettings) -> tuple[DockerChannel, Mapping[str, Any]]:
         """A fresh container; see `Maker.start`."""
@@ -106,9 +107,7 @@ class Docker:
                 host_config=host,
             )["Id"]
         except docker.errors.ImageNotFound:
-            raise SandboxUnavailable(
-                f"the image {tag} is not built; run `rcb images build {settings.image}`"
-            ) from None
+            raise docker_images.missing(settings.image) from None
         except ENGINE_ERRORS as error:
             raise BoxDied(f"a container could not be created: {reason(error)}") from None
         try:
@@ -252,7 +251,7 @@ def remove_containers(*, of_everybody: bool) -> list[str]:
         SandboxUnavailable: no engine answers.
     """
     try:
-        found = [c for c in _containers() if of_everybody or _is_orphan(c.labels[LABEL])]
+        found = [c for c in _containers() if of_everybody or is_orphan(c.labels[LABEL])]
     except ENGINE_ERRORS as error:
         raise SandboxUnavailable(f"the Docker engine does not answer: {reason(error)}") from None
     for container in found:
@@ -267,27 +266,6 @@ _not_removed: set[str] = set()  # containers that are done, but the engine did n
 def _remove_the_rest() -> None:
     for container in list(_not_removed):
         _remove_one(container)
-
-
-def owner(pid: int | None = None) -> str:
-    """Who owns a container: machine boot, process id, and the start time that tells reused ids apart."""
-    pid = os.getpid() if pid is None else pid
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    namespace = Path("/proc/self/ns/pid").readlink().name
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return f"{boot} {namespace} {pid} {fields[19]}"
-
-
-def _is_orphan(label: str) -> bool:
-    """Whether the owner was a process of this machine's present boot and is gone, or of an earlier boot."""
-    boot, namespace, pid, started = label.split(" ")
-    ours = owner().split(" ")
-    if (boot, namespace) != (ours[0], ours[1]):
-        return False  # of another machine that shares this engine: not ours to judge
-    try:
-        return owner(int(pid)).split(" ")[3] != started
-    except OSError:
-        return True
 
 
 def _containers() -> list[Any]:

@@ -1,18 +1,19 @@
 """Docker images for boxes: a base with a Python, and the packages of a lock file under ``images/``.
 
-The packages are collected on the host with pip (whose own settings say where it looks) and copied in, so a build needs no
+The packages are collected on the host, as `images.py` says, and copied in, so a build needs no
 network and runs nothing in the image. A tag is made of everything the image depends on, so a changed lock makes a new
 image and never changes one that a run has recorded. The runner is not in the image: it comes over the stream.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from rcb_env.sandbox.scratch import scratch_folder
 REPOSITORY = "rcb-env"
 _BASE = "base"  # what images/make-base makes, which is no image of boxes
 DEFAULT_BASE = "python:3.11-slim-bookworm"
-_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
+ASK_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
 _NEWEST_GLIBC = 36  # of Debian 12, the oldest base we build for
 
 
@@ -48,6 +49,13 @@ def tag(image: str) -> str:
     for path in sorted((folder / images.STAND_INS).rglob("*.py")):
         digest.update(path.read_bytes())
     return f"{REPOSITORY}/{image}:{digest.hexdigest()[:12]}"
+
+
+def missing(image: str) -> SandboxUnavailable:
+    """The error for an image that is not built."""
+    return SandboxUnavailable(
+        f"the image {tag(image)} is not built", fix=f"run `rcb images build {image}`"
+    )
 
 
 def digest(image: str) -> str:
@@ -81,16 +89,14 @@ def build(
     try:
         tell(f"looking for a Python in {base}")
         version = client.containers.run(
-            base, ["python3", "-c", _VERSION], remove=True, network_mode="none"
+            base, ["python3", "-c", ASK_VERSION], remove=True, network_mode="none"
         )
     except ENGINE_ERRORS as error:
         raise SandboxUnavailable(
             f"the base image {base!r} cannot be used ({reason(error)}); name another with --base,"
             " or make one where no registry can be reached: images/make-base"
         ) from None
-    with scratch_folder() as context:
-        shutil.copy(images.folder() / image / "Dockerfile", context)
-        _collect(image, version.decode().strip(), context / "packages", tell)
+    with build_context(image, version.decode().strip(), tell) as context:
         tell(f"building {name}")
         try:
             client.images.build(
@@ -107,6 +113,24 @@ def build(
             raise SandboxUnavailable(f"the image {name} cannot be built: {reason(error)}") from None
     tell(f"{name} is ready")
     return name
+
+
+@contextlib.contextmanager
+def build_context(image: str, version: str, tell: Callable[[str], None]) -> Iterator[Path]:
+    """A folder that an image can be built from without network: its Dockerfile, and its packages.
+
+    Args:
+        image: the name of a folder under ``images/``.
+        version: of the base's Python, such as "3.11".
+        tell: told, in short lines, what is being done.
+
+    Raises:
+        SandboxUnavailable: the packages cannot be had.
+    """
+    with scratch_folder() as context:
+        shutil.copy(images.folder() / image / "Dockerfile", context)
+        _collect(image, version, context / "packages", tell)
+        yield context
 
 
 @dataclass(frozen=True)
@@ -139,26 +163,39 @@ def prune() -> list[str]:
 
 def _ours() -> list[tuple[str, Any]]:
     found = [(name, image) for image in engine().images.list() for name in image.tags]
-    ours = [
-        (name, image)
-        for name, image in found
-        if name.startswith(f"{REPOSITORY}/") and not name.startswith(f"{REPOSITORY}/{_BASE}:")
-    ]
-    return sorted(ours, key=lambda pair: pair[0])
+    return sorted((pair for pair in found if is_ours(pair[0])), key=lambda pair: pair[0])
+
+
+def is_ours(name: str) -> bool:
+    """Whether an image of boxes has this name; what they are built on has not."""
+    return name.startswith(f"{REPOSITORY}/") and not name.startswith(f"{REPOSITORY}/{_BASE}:")
 
 
 def _collect(image: str, version: str, target: Path, tell: Callable[[str], None]) -> None:
     machine = platform.machine()
     platforms = [f"manylinux_2_{n}_{machine}" for n in range(_NEWEST_GLIBC, 4, -1)]
     tell(f"collecting packages for Python {version}")
-    words = [sys.executable, "-I", "-m", "pip", "install", "--quiet", "--no-input"]
-    words += ["--target", str(target), "--only-binary", ":all:"]
-    words += ["--python-version", version, "--implementation", "cp", "--no-compile"]
+    wanted = ["--target", str(target), "--only-binary", ":all:", "--python-version", version]
+    for_pip = [*wanted, "--quiet", "--implementation", "cp", "--no-compile"]
     for name in (*platforms, f"manylinux2014_{machine}", f"linux_{machine}"):
-        words += ["--platform", name]
-    words += ["-r", str(images.folder() / image / LOCK_FILE)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, umask=0o022)
-    if done.returncode:
+        for_pip += ["--platform", name]
+    for_uv = [*wanted, "--quiet", "--python-platform", f"{machine}-manylinux_2_{_NEWEST_GLIBC}"]
+    lock_file = images.folder() / image / LOCK_FILE
+    for words in images.install_commands(
+        lock_file, sys.executable, pip_options=for_pip, uv_options=for_uv
+    ):
+        done = subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            check=False,
+            umask=0o022,
+            env=images.install_environment(),
+        )
+        if done.returncode == 0:
+            break
+        shutil.rmtree(target, ignore_errors=True)
+    else:
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
         why = (errors or done.stderr.splitlines() or ["pip failed"])[0].removeprefix("ERROR: ")
         raise SandboxUnavailable(f"the packages of image {image!r} cannot be collected: {why}")

@@ -13,12 +13,19 @@ import time
 from functools import cache
 
 import docker
+import docker.credentials.errors
 import docker.errors
 import requests.exceptions
 
 from rcb_env.errors import SandboxUnavailable
 
-ENGINE_ERRORS = (docker.errors.DockerException, requests.exceptions.RequestException, OSError)
+ENGINE_ERRORS = (
+    docker.errors.DockerException,
+    docker.credentials.errors.StoreError,  # of the helper that ~/.docker/config.json names
+    requests.exceptions.RequestException,
+    OSError,
+    ValueError,  # of an address that is none
+)
 _TIMEOUT_S = (
     60  # of a request to the engine; never of a test run, which goes over the attached stream
 )
@@ -40,7 +47,8 @@ def engine() -> docker.DockerClient:
             client.ping()
         except ENGINE_ERRORS as error:
             raise SandboxUnavailable(
-                f"no Docker engine answers ({reason(error)}); start one, set DOCKER_HOST, or use --sandbox bubblewrap"
+                f"no Docker engine answers ({reason(error)})",
+                fix="start one, set DOCKER_HOST, or use --sandbox bubblewrap",
             ) from None
         clients.clear()
         clients[os.getpid()] = client

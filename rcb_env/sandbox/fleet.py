@@ -41,6 +41,22 @@ class Fleet:
         for pool in pools:
             pool.close()
 
+    def warm(self, image: str) -> None:
+        """Have one box for candidates ready.
+
+        Raises:
+            BoxDied: twice in a row.
+        """
+
+        def start() -> None:
+            with self._pool("candidate", image).lease() as box:
+                box.ping()
+
+        try:
+            start()
+        except BoxDied:
+            start()
+
     def learn_imports(self, paper: str, modules: tuple[str, ...]) -> None:
         """Have later runs of this paper start from processes that have imported these modules."""
         with self._lock:

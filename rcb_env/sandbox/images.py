@@ -5,8 +5,9 @@ under a name made of everything it depends on: the image, the Python, and the lo
 makes a new environment and never changes one that boxes are using. Processes that ask at the same time build it once;
 a build that was interrupted is started again; whatever the umask, everybody may read the result (the user inside a box
 is somebody else).
-Not covered: starting boxes (bubblewrap.py), and where pip finds packages: its own settings and ``PIP_…`` variables
-apply, which is how a machine is told where builds of torch for the CPU are.
+They are installed with pip where that was told where to look (its settings, ``PIP_…`` variables), else with uv where it is,
+which gets the build of torch for the CPU; where uv fails, pip has a try.
+Not covered: starting boxes (bubblewrap.py).
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rcb_env.caches import user_cache
 from rcb_env.dataset import bundled
 from rcb_env.dataset.bundled import LOCK_FILE, image_names
 from rcb_env.errors import SandboxUnavailable, unknown
@@ -32,6 +34,7 @@ STAND_INS = "stand-ins"  # packages of ours in place of ones that suites import 
 _COMPLETE = (
     "rcb-complete"  # written last: an environment without it is the rest of an interrupted build
 )
+_PIP_SOURCES = ("index-url", "extra-index-url", "find-links", "no-index")
 _NOT_FOR_PIP = ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_USER")
 
 Progress = Callable[[str], None]
@@ -117,9 +120,7 @@ def unfinished() -> list[tuple[Path, Path]]:
 
 def cache_folder() -> Path:
     """Where environments are kept."""
-    from platformdirs import user_cache_dir
-
-    return Path(user_cache_dir("rcb-env")) / "boxes"
+    return user_cache("boxes")
 
 
 def folder() -> Path:
@@ -166,8 +167,14 @@ def _build(image: str, box: BoxPython, lock_file: Path, tell: Progress, held: in
     tell(f"making the Python environment of image {image!r} (once)")
     _run([sys.executable, "-I", "-m", "venv", str(box.prefix)], image, tell, held)
     # With dependencies: which ones torch has depends on its build, and the lock holds those of the CPU's.
-    install = ("-I", "-m", "pip", "install", "--no-input", "--progress-bar", "off")
-    _run([str(box.executable), *install, "-r", str(lock_file)], image, tell, held)
+    for attempt in install_commands(lock_file, box.executable):
+        try:
+            _run(attempt, image, tell, held)
+            break
+        except SandboxUnavailable as error:
+            if "uv" not in Path(attempt[0]).name:
+                raise
+            tell(f"uv fails, so pip tries: {error.why}")
     copy_stand_ins(image, next(box.prefix.glob("lib/python3*/site-packages")))
     let_everybody_read(box.prefix)
     heavy = [m for m in ("numpy", "torch") if f"\n{m}==" in "\n" + lock_file.read_text()]
@@ -179,8 +186,48 @@ def _build(image: str, box: BoxPython, lock_file: Path, tell: Progress, held: in
     tell(f"the environment of image {image!r} is ready")
 
 
-def _run(command: list[str], image: str, tell: Progress, held: int) -> None:
+def install_commands(
+    lock_file: Path,
+    python: str | Path,
+    *,
+    pip_options: Sequence[str] = (),
+    uv_options: Sequence[str] = (),
+) -> list[list[str]]:
+    """The commands that install a lock file, each for where the one before it fails.
+
+    Args:
+        lock_file: what to install.
+        python: into whose environment; pip is that environment's.
+        pip_options: more words for pip.
+        uv_options: the same for uv.
+    """
+    pip = [str(python), "-I", "-m", "pip"]
+    by_pip = [*pip, "install", "--no-input", "--progress-bar", "off", *pip_options]
+    by_pip += ["-r", str(lock_file)]
+    uv = shutil.which("uv")
+    if uv is None or _knows_where_to_look(pip):
+        return [by_pip]
+    return [
+        [uv, "pip", "install", "--python", str(python), *uv_options, "-r", str(lock_file)],
+        by_pip,
+    ]
+
+
+def install_environment() -> dict[str, str]:
+    """The environment variables for these commands: the user's, with torch for the CPU where uv was told nothing else."""
     environment = {key: value for key, value in os.environ.items() if key not in _NOT_FOR_PIP}
+    return {"UV_TORCH_BACKEND": "cpu", **environment}
+
+
+def _knows_where_to_look(pip: Sequence[str]) -> bool:
+    """Whether pip was told about other places than the public index: those hold, and uv knows nothing of them."""
+    words = [*pip, "config", "list"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    settings = (line.partition("=")[0].rpartition(".")[2] for line in done.stdout.splitlines())
+    return any(name in _PIP_SOURCES for name in settings)
+
+
+def _run(command: list[str], image: str, tell: Progress, held: int) -> None:
     # The child holds the lock too: if we are killed, nobody starts a second build while the first still writes.
     with subprocess.Popen(
         command,
@@ -189,7 +236,7 @@ def _run(command: list[str], image: str, tell: Progress, held: int) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env=environment,
+        env=install_environment(),
         umask=0o022,
         pass_fds=(held,),
     ) as process:
@@ -201,7 +248,7 @@ def _run(command: list[str], image: str, tell: Progress, held: int) -> None:
                 if not line:
                     continue
                 last = line
-                if line.startswith("ERROR"):
+                if line.startswith(("ERROR", "error:")):
                     worst = line
                 if line.startswith(("Downloading", "Installing")):
                     tell(line)
@@ -211,8 +258,8 @@ def _run(command: list[str], image: str, tell: Progress, held: int) -> None:
     if process.returncode != 0:
         why = (worst or last or f"exit code {process.returncode}").removeprefix("ERROR: ")
         raise SandboxUnavailable(
-            f"the packages of image {image!r} cannot be installed: {why}"
-            " (pip's own settings say where it looks; `rcb doctor` tries again)"
+            f"the packages of image {image!r} cannot be installed: {why}",
+            fix="pip's own settings say where it looks; `rcb doctor --prepare` tries again",
         )
 
 

@@ -23,7 +23,7 @@ import docker
 import pytest
 
 from rcb_env.runs.durable import JsonLines
-from rcb_env.sandbox.docker import LABEL, RUN_LABEL
+from rcb_env.sandbox.owners import LABEL, RUN_LABEL
 
 pytestmark = pytest.mark.alone
 

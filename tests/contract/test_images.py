@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -45,14 +46,17 @@ class Machine:
         self.lock.write_text("rcb-tiny==1.0\n")
         _write_wheel(folder / "wheels", "rcb_tiny", "1.0")
 
-    def start(self, image: str = "tiny", *, umask: int = 0o022) -> subprocess.Popen[str]:
+    def start(
+        self, image: str = "tiny", *, umask: int = 0o022, told: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[str]:
+        """Have an image realised; `told` says to the installers where to look, in place of what pip is told."""
+        usual = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.folder / "wheels")}
         environment = {
-            **{key: value for key, value in os.environ.items() if not key.startswith("PIP_")},
+            **{k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "UV_"))},
             "PYTHONPATH": str(self.folder / "site"),
             "XDG_CACHE_HOME": str(self.folder / "cache"),
             "PIP_CONFIG_FILE": os.devnull,
-            "PIP_NO_INDEX": "1",
-            "PIP_FIND_LINKS": str(self.folder / "wheels"),
+            **(usual if told is None else told),
         }
         return subprocess.Popen(
             [sys.executable, "-c", _REALISE, image],
@@ -148,3 +152,36 @@ def test_an_unknown_image_is_named(machine: Machine) -> None:
     process = machine.start("tinny")
     _, errors = process.communicate(timeout=60)
     assert "UsageError: unknown image 'tinny'. Did you mean tiny?" in errors
+
+
+def installer(prefix: Path) -> str:
+    """Who installed the package of the image."""
+    (written,) = prefix.glob("lib/python3*/site-packages/rcb_tiny-*.dist-info/INSTALLER")
+    return written.read_text().strip()
+
+
+needs_uv = pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not installed here")
+
+
+@needs_uv
+def test_uv_installs_where_it_is(machine: Machine) -> None:
+    told = {"UV_NO_INDEX": "1", "UV_FIND_LINKS": str(machine.folder / "wheels")}
+    _, prefix = machine.finish(machine.start(told=told))
+    assert installer(prefix) == "uv"
+
+
+def test_pip_installs_where_it_was_told_where_to_look(machine: Machine) -> None:
+    """A mirror that only pip is told of may be the only place there is, or the only one allowed."""
+    _, prefix = machine.finish(machine.start())
+    assert installer(prefix) == "pip"
+
+
+@needs_uv
+def test_pip_has_a_try_where_uv_fails(machine: Machine) -> None:
+    (wheel,) = (machine.folder / "wheels").iterdir()
+    machine.lock.write_text(f"rcb-tiny @ {wheel.as_uri()}\n")
+    lines, prefix = machine.finish(
+        machine.start(told={"UV_CONFIG_FILE": str(machine.folder / "none.toml")})
+    )
+    assert any(line.startswith("uv fails, so pip tries: ") for line in lines)
+    assert installer(prefix) == "pip"
