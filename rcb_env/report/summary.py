@@ -46,7 +46,7 @@ class Totals:
     """By name: prompt, completion and reasoning tokens, and calls of the model."""
     cost_usd: float = 0.0
     cost_known: bool = True
-    """False when an episode called a model whose price is not known: the cost is then a part."""
+    """False when nobody knows what some episode cost: the cost is then a part."""
     estimated: bool = False
     """Whether some token counts are estimates of ours, not the server's."""
     end_reasons: Counter[str] = field(default_factory=Counter)
@@ -63,7 +63,7 @@ class Totals:
             self.tokens[name] += usage.get(name) or 0
         if usage.get("cost_usd") is not None:
             self.cost_usd += usage["cost_usd"]
-        elif usage.get("calls"):
+        elif "cost_usd" in usage:
             self.cost_known = False
         self.estimated = self.estimated or bool(usage.get("estimated"))
         self.end_reasons[str(episode.get("end_reason") or "unknown")] += 1
@@ -72,8 +72,9 @@ class Totals:
             self.error_classes[str(error_class)] += 1
 
     def to_dict(self) -> dict[str, object]:
-        """As JSON can hold it (`dataclasses.asdict` would count the pairs of a counter)."""
-        return {k: dict(v) if isinstance(v, Counter) else v for k, v in vars(self).items()}
+        """As JSON can hold it (`dataclasses.asdict` would count the pairs of a counter); no cost known is null."""
+        made = {k: dict(v) if isinstance(v, Counter) else v for k, v in vars(self).items()}
+        return made if self.cost_usd or self.cost_known else {**made, "cost_usd": None}
 
 
 @dataclass(frozen=True)

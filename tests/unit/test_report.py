@@ -90,6 +90,20 @@ def test_work_done_twice_stands_beside_the_totals(store: RunStore) -> None:
     assert summary.retried_episodes == 1
 
 
+@pytest.mark.parametrize("calls", [0, 2])
+def test_a_cost_that_nobody_knows_is_not_nothing(tmp_path: Path, calls: int) -> None:
+    """An agent that reports nothing, or a model without a price, stood in the totals as free."""
+    unknown = dataclasses.asdict(Usage(calls=calls, cost_usd=None))
+    record = {"config": {"agent": "repair", "model": {"name": "m"}}, "plan": PLAN}
+    with RunStore.create(tmp_path / "run", record) as store:
+        finish(store, "A/one", "passed", usage=unknown)
+        totals = json.loads(to_json(summarize(store)))["totals"]
+        assert (totals["cost_usd"], totals["cost_known"]) == (None, False)
+        finish(store, "A/two", "passed")
+        totals = json.loads(to_json(summarize(store)))["totals"]
+        assert (totals["cost_usd"], totals["cost_known"]) == (0.5, False)
+
+
 def test_json_holds_the_brief_and_everything_else(store: RunStore) -> None:
     summary = summarize(store)
     data = json.loads(to_json(summary))
