@@ -385,7 +385,7 @@ def difference(
             return _kinds_differ(want, got, place)
         if len(want) != len(got):
             return Difference(
-                f"{place}: the length differs", f"expected {len(want)}, got {len(got)}"
+                f"{place}: the length differs", f"yours {len(got)}, expected {len(want)}"
             )
         pairs = enumerate(zip(want, got, strict=True))
         return _first(
@@ -397,12 +397,12 @@ def difference(
         one, other = np.asarray(want), np.asarray(got, dtype=np.asarray(want).dtype)
         if bool(_close(one, other, rtol, atol)):
             return None
-        return Difference(f"{place}: the value differs", f"expected {want!r}, got {got!r}"[:500])
+        return Difference(f"{place}: the value differs", f"yours {got!r}, expected {want!r}"[:500])
     if type(want) is not type(got):
         return _kinds_differ(want, got, place)
     if want == got:
         return None
-    return Difference(f"{place}: the value differs", f"expected {want!r}, got {got!r}"[:500])
+    return Difference(f"{place}: the value differs", f"yours {got!r}, expected {want!r}"[:500])
 
 
 def _first(differences: Iterable[Difference | None]) -> Difference | None:
@@ -414,7 +414,7 @@ def _kind(value: Any) -> str:
 
 
 def _kinds_differ(want: Any, got: Any, place: str) -> Difference:
-    return Difference(f"{place}: the type differs", f"expected {_kind(want)}, got {_kind(got)}")
+    return Difference(f"{place}: the type differs", f"yours {_kind(got)}, expected {_kind(want)}")
 
 
 def _dtype_name(array: np.ndarray[Any, Any]) -> str:
@@ -430,11 +430,11 @@ def _array_difference(
         return _kinds_differ(want, got, place)
     if want.shape != got.shape:
         return Difference(
-            f"{place}: the shape differs", f"expected {list(want.shape)}, got {list(got.shape)}"
+            f"{place}: the shape differs", f"yours {list(got.shape)}, expected {list(want.shape)}"
         )
     if _dtype_name(want) != _dtype_name(got):
         return Difference(
-            f"{place}: the dtype differs", f"expected {_dtype_name(want)}, got {_dtype_name(got)}"
+            f"{place}: the dtype differs", f"yours {_dtype_name(got)}, expected {_dtype_name(want)}"
         )
     if want.tobytes() == got.tobytes():
         return None  # the same bits are close by any tolerance, and most right answers have them
@@ -446,7 +446,7 @@ def _array_difference(
     index = f"[{', '.join(map(str, where))}]" if where else ""
     message = f"{place}: {count} of {want.size} values differ, the first at {place}{index}"
     return Difference(
-        message, f"at {index or place}: expected {want[where]!r}, got {got[where]!r}"[:500]
+        message, f"at {index or place}: yours {got[where]!r}, expected {want[where]!r}"[:500]
     )
 
 
