@@ -22,6 +22,8 @@ from rcb_env.errors import BoxDied
 from rcb_env.runner import wire
 
 MIB = 1024 * 1024
+# Of a whole box with its zygotes, where a control group bounds it; the runner watches each run's own.
+BOX_MEMORY_BYTES = 4096 * MIB
 START_DEADLINE_S = 60.0  # to start the runner's interpreter
 PRELOAD_DEADLINE_S = 300.0  # to import a paper's packages once
 GRACE_S = 15.0  # beyond a run's wall time, and for cleaning up, before the box counts as dead
@@ -33,6 +35,8 @@ _SERVED = (
     "runner.wire",
     "runner.confine",
     "runner.folders",
+    "runner.memory",
+    "runner.namespaces",
     "runner.processes",
     "runner.zygote",
     "runner.watch",
