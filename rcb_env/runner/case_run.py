@@ -25,6 +25,8 @@ from rcb_env import cases
 from rcb_env.runner import wire
 
 MAX_FRAMES = 8  # innermost frames of candidate code told in an error
+# The judge's time grows with the number of values, so a candidate may send no more than so many times the reference's.
+_MORE_TREE, _FREE_TREE_BYTES = 4, 32 * 1024
 MAX_TEXT = 2000  # characters of one error message
 
 
@@ -122,6 +124,8 @@ def _judge_one(
     asked = [check for check in checks if check.case == record["case"]]
     if same and not asked:
         return "passed", "", ""
+    if cases.tree_bytes(theirs[1]) > _MORE_TREE * cases.tree_bytes(blob) + _FREE_TREE_BYTES:
+        return "failed", "the outputs hold far more values than they should", ""
     try:
         got = cases.decode(theirs[1])
     except ValueError as problem:
@@ -205,6 +209,8 @@ def describe(error: BaseException) -> dict[str, Any]:
         text = str(error.msg) if isinstance(error, SyntaxError) else str(error)
     except Exception:
         text = "(its message cannot be read)"
+    if isinstance(error, MemoryError) and _is_the_parsers(error):
+        error, text = SyntaxError(), "the code is nested too deep for Python to read"
     kinds = [kind.__name__[:80] for kind in type(error).__mro__[:-2]]
     return {
         "type": type(error).__name__[:80],
@@ -212,3 +218,9 @@ def describe(error: BaseException) -> dict[str, Any]:
         "frames": frames[-MAX_FRAMES:],
         "kinds": kinds[:12],
     }
+
+
+def _is_the_parsers(error: BaseException) -> bool:
+    """Whether Python raised it over the text of a module: its parser has room for some thousand levels."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and frames[-1].name in ("_call_with_frames_removed", "_import_and_hide")

@@ -29,6 +29,7 @@ _FILES = (
     ),
 )
 _OF_FILES = ("active_file", "inactive_file", "total_active_file", "total_inactive_file")
+_NO_BOUND = 1 << 62
 _FILE_BYTES = 1024  # of memory that a file takes besides its content
 _UNIX_SOCKET_BYTES = 2 * 212_992  # the kernel's largest buffer, and as much again for its records
 _SHARED_MAP = "/dev/zero (deleted)"  # how the kernel calls shared memory without a file
@@ -39,16 +40,24 @@ class Group:
 
     def __init__(self, place: Path = GROUP_PLACE) -> None:
         self._opened: list[int | None] = []
+        self._counts_connections = False
         for names in _FILES:
             opened = [_open(place, name) for name in names]
             if all(opened[at] is not None for at in (0, 2, 3)):
                 self._opened = opened
+                bound = _bound_of_connections(place)
+                self._counts_connections = names[1] is None or bound < _NO_BOUND
         self._before = self._files_before = 0
 
     @property
     def exists(self) -> bool:
         """Whether the box has one."""
         return bool(self._opened)
+
+    @property
+    def counts_connections(self) -> bool:
+        """Whether what waits in connections is counted; in version 1 only where it is bounded."""
+        return self._counts_connections
 
     def kills(self) -> int:
         """How many processes of this box the kernel has killed for memory."""
@@ -89,6 +98,13 @@ class Group:
         return os.pread(descriptor, 1 << 14, 0).decode("ascii", "replace")
 
 
+def _bound_of_connections(place: Path) -> int:
+    try:
+        return int((place / "memory/memory.kmem.tcp.limit_in_bytes").read_text())
+    except OSError:
+        return _NO_BOUND
+
+
 def _open(place: Path, name: str | None) -> int | None:
     with contextlib.suppress(OSError):
         return None if name is None else os.open(place / name, os.O_RDONLY | os.O_CLOEXEC)
@@ -110,7 +126,9 @@ def exactly(pids: Iterable[int]) -> int:
 
 def _unseen(pids: list[int]) -> int:
     """Bytes that are held by processes, or may be, and stand in the account of none."""
-    return _shared_maps(pids) + _in_sockets(pids) + folders.count_files() * _FILE_BYTES
+    between_processes = len(_of_the_first(pids, "net/unix")) * _UNIX_SOCKET_BYTES
+    files = folders.count_files() * _FILE_BYTES
+    return _shared_maps(pids) + between_processes + in_connections(pids) + files
 
 
 def _shared_maps(pids: Iterable[int]) -> int:
@@ -124,19 +142,20 @@ def _shared_maps(pids: Iterable[int]) -> int:
     return sum(ends.values())
 
 
-def _in_sockets(pids: list[int]) -> int:
-    """What may wait in the sockets of a run, all of whose processes have one network."""
-    for pid in pids:
-        header, *local = _text(pid, "net/unix").splitlines() or [""]
-        if header:  # it still lives
-            rows = [
-                row.split()
-                for kind in ("tcp", "tcp6", "udp", "udp6")
-                for row in _text(pid, f"net/{kind}").splitlines()[1:]
-            ]
-            waiting = sum(int(size, 16) for row in rows for size in row[4].split(":"))
-            return len(local) * _UNIX_SOCKET_BYTES + 2 * waiting
-    return 0
+def in_connections(pids: Iterable[int]) -> int:
+    """Bytes, about, that wait in the connections of a run, all of whose processes have one network."""
+    rows = [
+        row.split()
+        for kind in ("tcp", "tcp6", "udp", "udp6")
+        for row in _of_the_first(pids, f"net/{kind}")
+    ]
+    return 2 * sum(int(size, 16) for row in rows for size in row[4].split(":"))
+
+
+def _of_the_first(pids: Iterable[int], table: str) -> list[str]:
+    """The rows, without the header, of a table that is the same for all processes of a run."""
+    texts = (_text(pid, table) for pid in pids)
+    return next((text.splitlines()[1:] for text in texts if text), [])
 
 
 def _share_kib(pid: int) -> int:

@@ -203,8 +203,10 @@ class Watch:
                 os.kill(pid, signal.SIGKILL)
         limit, group = self._limits["memory_bytes"], self._surroundings.group
         if group.exists:  # what the runner itself has received is in it, too
-            total = group.at_most() - len(self.result)
-            return total if total <= limit else group.exactly() - len(self.result)
+            apart = 0 if group.counts_connections else memory.in_connections(others)
+            apart -= len(self.result)
+            total = group.at_most() + apart
+            return total if total <= limit else group.exactly() + apart
         total = memory.at_most(others)
         if total > limit:
             self._surroundings.freeze()  # so that a horde of processes cannot starve the count

@@ -152,8 +152,9 @@ def _file_system(
     base = python.base_prefix.resolve()
     if base not in _SYSTEM:
         words += ["--perms", "0755", "--dir", str(_PYTHON), *_bind(base, _PYTHON)]
-    for folder in ("/work", "/tmp", "/dev/shm"):
-        words += ["--perms", "1777", "--size", str(settings.scratch_bytes), "--tmpfs", folder]
+    scratch, shared = settings.scratch_bytes, settings.shared_memory_bytes
+    for folder, size in (("/work", scratch), ("/tmp", scratch), ("/dev/shm", shared)):
+        words += ["--perms", "1777", "--size", str(size), "--tmpfs", folder]
     if group is not None:
         words += _show(group)
     return [*words, "--remount-ro", "/dev", "--remount-ro", "/"]

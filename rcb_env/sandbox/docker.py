@@ -82,7 +82,7 @@ class Docker:
                 ipc_mode="private",
                 read_only=True,
                 tmpfs={"/work": scratch, "/tmp": scratch},
-                shm_size=settings.scratch_bytes,
+                shm_size=settings.shared_memory_bytes,
                 cap_drop=["ALL"],
                 # Without the engine's filter, which refuses namespaces: `confine.py` filters what a run may call.
                 security_opt=["no-new-privileges", *_OWN_FILTER],

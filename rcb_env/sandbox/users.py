@@ -18,7 +18,7 @@ _FIRST, _COUNT = (
     1_000_000,
     1_000_000,
 )  # beyond people, services, and what systems give to containers first
-_PLACES = ("/run/lock", "/run")
+_PLACES = ("/run", "/run/lock")
 _FOLDER = "rcb-env-users"
 _draw = random.SystemRandom()
 
