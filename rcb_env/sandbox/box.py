@@ -139,6 +139,8 @@ class BoxSettings:
             "OPENBLAS_NUM_THREADS": "1",
             "MKL_NUM_THREADS": "1",
             "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait must not spin: on a busy machine seconds become minutes
+            # Boxes have no compiler, the same everywhere: torch.compile gives back what it is given.
+            "TORCH_COMPILE_DISABLE": "1",
             "RCB_THREADS": str(self.threads),
         }
 

@@ -54,7 +54,7 @@ class Bubblewrap:
             raise SandboxUnavailable("bubblewrap is not installed", fix=_INSTALL)
         self._program = program
         self.version = _output([program, "--version"])[1]
-        namespaces = _isolation(_FIRST_UID if os.geteuid() == 0 else 0)
+        namespaces = _isolation(int(os.geteuid() == 0))
         mounts = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
         works, said = _output([program, *namespaces, *mounts, "/bin/true"])
         if not works:
