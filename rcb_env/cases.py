@@ -265,6 +265,11 @@ def _name_of(dtype: np.dtype[Any]) -> str:
     return dtype.name  # numpy puts it together anew every time
 
 
+def tree_bytes(data: bytes) -> int:
+    """How long the JSON part of encoded outputs is, by its own account: what it costs to decode grows with it."""
+    return int.from_bytes(data[:4], "big")
+
+
 def decode(data: bytes) -> Any:
     """Read what `encode` wrote; the bytes may come from a hostile process.
 
@@ -275,7 +280,7 @@ def decode(data: bytes) -> Any:
     """
     if not 4 <= len(data) <= MAX_OUTPUT_BYTES + 4:
         raise ValueError("outputs have an impossible size")
-    size = int.from_bytes(data[:4], "big")
+    size = tree_bytes(data)
     if size > MAX_TREE_BYTES or 4 + size > len(data):
         raise ValueError("outputs are cut off")
     try:

@@ -27,6 +27,7 @@ _END = re.compile(r'^(\s*)#\s*</paper2code\s+name="([^"]+)">\s*$')
 # A comment that means to be a tag. Passing over it would silently lose a challenge, so it is an
 # error instead.
 _ALMOST = re.compile(r"^[\s\ufeff]*#\s*<\s*/?\s*paper2code\b", re.IGNORECASE)
+_MARK = "\ufeff"
 _LONE_NEWLINE = re.compile(r"(?<!\r)\n")
 
 
@@ -86,7 +87,12 @@ class Masked:
         return self.before + _fit(code, self.newline) + self.after
 
     def region_of(self, text: str) -> str | None:
-        """What lies between the frame in ``text``; None if the frame is not there byte for byte."""
+        """What lies between the frame in ``text``; None if the frame is not there byte for byte.
+
+        A byte order mark before it, which some editors and models write, is no part of the text.
+        """
+        if not self.before.startswith(_MARK):
+            text = without_mark(text)
         if len(text) < len(self.before) + len(self.after):
             return None
         if not (text.startswith(self.before) and text.endswith(self.after)):
@@ -193,6 +199,11 @@ def splice(text: str, region: Region, code: str) -> str:
         + _fit(code, _newline(text))
         + "".join(lines[region.end :])
     )
+
+
+def without_mark(text: str) -> str:
+    """Text without the byte order mark at its start, which inside a file is no Python."""
+    return text.removeprefix(_MARK)
 
 
 def strip_tags(text: str) -> str:

@@ -136,11 +136,12 @@ class Challenge:
 
     def splice(self, code: str) -> str:
         """The annotated file, tags and all, with ``code`` in the region."""
-        return markers.splice(self._annotated, self.region, code)
+        return markers.splice(self._annotated, self.region, markers.without_mark(code))
 
     def tree(self, code: str | None = None) -> dict[str, bytes]:
         """The visible files with ``code`` in the region (None: the reference), without tags."""
-        filled = self.masked().fill(self.reference if code is None else code)
+        region = self.reference if code is None else markers.without_mark(code)
+        filled = self.masked().fill(region)
         return {**self.paper.visible, self.file: _encode(filled)}
 
     def workspace(self) -> dict[str, bytes]:

@@ -3,7 +3,9 @@
     main.py      the loop: reads requests from the host, has a test run made, cleans up after it
     watch.py     one test run from its start to its end: limits, output, how it ended
     folders.py   where a run may write: what it gets, what it made, how that is removed
-    processes.py what the kernel tells of processes: which live, what memory they hold
+    namespaces.py what a box has for itself alone: users, folders, and a network for every run
+    processes.py what the kernel tells of processes: which live
+    memory.py    what memory a run holds, of whatever kind
     zygote.py    processes that have imported the heavy packages once; every test run is a fork of one
     confine.py   what a process does to itself: limits, and not being readable by its siblings
     case_run.py  what a test run executes: cases on one side, the judge's comparison on the other

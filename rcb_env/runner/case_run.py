@@ -25,6 +25,10 @@ from rcb_env import cases
 from rcb_env.runner import wire
 
 MAX_FRAMES = 8  # innermost frames of candidate code told in an error
+# The judge's time grows with the number of values, so a candidate may send no more than so many times the reference's.
+_MORE_TREE, _FREE_TREE_BYTES = 4, 32 * 1024
+# What torch says when tensors that processes share find no room, in each of its ways to share them.
+_OF_SHARED_MEMORY = ("shared memory", "unable to write to file </torch_", "Bus error")
 MAX_TEXT = 2000  # characters of one error message
 
 
@@ -122,6 +126,8 @@ def _judge_one(
     asked = [check for check in checks if check.case == record["case"]]
     if same and not asked:
         return "passed", "", ""
+    if cases.tree_bytes(theirs[1]) > _MORE_TREE * cases.tree_bytes(blob) + _FREE_TREE_BYTES:
+        return "failed", "the outputs hold far more values than they should", ""
     try:
         got = cases.decode(theirs[1])
     except ValueError as problem:
@@ -205,6 +211,10 @@ def describe(error: BaseException) -> dict[str, Any]:
         text = str(error.msg) if isinstance(error, SyntaxError) else str(error)
     except Exception:
         text = "(its message cannot be read)"
+    if isinstance(error, MemoryError) and _is_the_parsers(error):
+        error, text = SyntaxError(), "the code is nested too deep for Python to read"
+    if any(words in text for words in _OF_SHARED_MEMORY):
+        text = f"{text[: MAX_TEXT - 60]} (/dev/shm holds {_megabytes('/dev/shm')} MB in a box)"
     kinds = [kind.__name__[:80] for kind in type(error).__mro__[:-2]]
     return {
         "type": type(error).__name__[:80],
@@ -212,3 +222,14 @@ def describe(error: BaseException) -> dict[str, Any]:
         "frames": frames[-MAX_FRAMES:],
         "kinds": kinds[:12],
     }
+
+
+def _is_the_parsers(error: BaseException) -> bool:
+    """Whether Python raised it over the text of a module: its parser has room for some thousand levels."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and frames[-1].name in ("_call_with_frames_removed", "_import_and_hide")
+
+
+def _megabytes(folder: str) -> int:
+    space = os.statvfs(folder)
+    return space.f_blocks * space.f_frsize >> 20

@@ -6,13 +6,16 @@ is watched by `main.py`; what must hold for the box as a whole (network, files, 
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
 import resource
 import signal
+import socket
 import struct
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 _PR_SET_DUMPABLE = 4
@@ -28,9 +31,15 @@ _HUGE = 2 * 1024 * 1024  # bytes of a huge page on x86-64, and on ARM64 with pag
 _NUMBER_OF_LIMITS = 16
 # Instructions of the filter machine, and where it finds what it looks at.
 _LOAD, _JUMP_EQUAL, _JUMP_ABOVE, _JUMP_ANY_BIT, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x06
-_NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT, _THIRD_ARGUMENT_AT = 0, 4, 16, 32
+_NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT, _SECOND_ARGUMENT_AT, _THIRD_ARGUMENT_AT = (
+    0,
+    4,
+    16,
+    24,
+    32,
+)
 _LAST_NUMBER = 0x3FFFFFFF  # above it lie the calls of a second table on x86-64
-_ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column, audit name
+ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column, audit name
 _FORBIDDEN = {  # numbers on x86-64 and on ARM64
     "add_key": (248, 217),
     "request_key": (249, 218),
@@ -48,7 +57,52 @@ _FORBIDDEN = {  # numbers on x86-64 and on ARM64
     "userfaultfd": (323, 282),
     "ioprio_set": (251, 30),
     "sched_setattr": (314, 274),
+    # What needs a right that no run has, or is of use to attackers of the kernel only.
+    "acct": (163, 89),
+    "chroot": (161, 51),
+    "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112),
+    "delete_module": (176, 106),
+    "fanotify_init": (300, 262),
+    "finit_module": (313, 273),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fsopen": (430, 430),
+    "fspick": (433, 433),
+    "init_module": (175, 105),
+    "kcmp": (312, 272),
+    "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104),
+    "lookup_dcookie": (212, 18),
+    "mbind": (237, 235),
+    "migrate_pages": (256, 238),
+    "mount": (165, 40),
+    "mount_setattr": (442, 442),
+    "move_mount": (429, 429),
+    "move_pages": (279, 239),
+    "open_by_handle_at": (304, 265),
+    "open_tree": (428, 428),
+    "pivot_root": (155, 41),
+    "quotactl": (179, 60),
+    "reboot": (169, 142),
+    "set_mempolicy": (238, 237),
+    "setdomainname": (171, 162),
+    "sethostname": (170, 161),
+    "settimeofday": (164, 170),
+    "swapoff": (168, 225),
+    "swapon": (167, 224),
+    "syslog": (103, 116),
+    "umount2": (166, 39),
+    "vhangup": (153, 58),
 }
+_PRCTL = (157, 167)
+_SOCKET = (41, 198)
+_LOCAL_SOCKETS = (socket.AF_UNIX,)
+_INTERNET_SOCKETS = (
+    socket.AF_INET,
+    socket.AF_INET6,
+    socket.AF_NETLINK,
+)  # the last tells interfaces
 _PRLIMIT = (302, 261)
 _TAKE_NAMESPACE_FLAGS = {"clone": (56, 220), "unshare": (272, 97)}
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -75,6 +129,12 @@ def set_dumpable(dumpable: bool) -> None:
     """Whether processes of the same user may read or write this one's memory (ptrace, /proc/PID/mem and fd)."""
     if _libc.prctl(_PR_SET_DUMPABLE, int(dumpable), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_DUMPABLE) failed")
+
+
+def be_the_first_to_end() -> None:
+    """Have the kernel, when the box is out of memory, end this process and its children before any other of the box."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
 
 
 def set_limits(limits: Mapping[str, Any], *, processes_now: int | None) -> None:
@@ -138,21 +198,27 @@ def condition(pid: int) -> tuple[object, ...]:
     return (*limits, *scheduling, frozenset(os.sched_getaffinity(pid)))
 
 
-def forbid_what_outlives_a_process() -> None:
+def forbid_what_outlives_a_process(*, internet: bool) -> None:
     """Take system calls from this process and its children that leave things behind which nobody counts or can remove.
 
     These are keys (kept by the kernel for a user), memory that belongs to no process (System V objects, files without a
-    name), namespaces (in which a process is root and can mount), and rarely used ways into the kernel. Docker refuses
-    most of them as well. Nor may it set limits of another process: at one on processor time the kernel ends the runner,
-    which looks as if somebody outside had. On processors other than x86-64 and ARM64 nothing is forbidden.
+    name), namespaces (in which a process is root and can mount), and rarely used ways into the kernel: all that Docker
+    refuses too, and the runner's containers are made without Docker's own filter, which would refuse the runner the
+    namespaces of its runs. Nor may it set limits of another process: at one on processor time the kernel ends the runner,
+    which looks as if somebody outside had. Of sockets it may have those between processes, and those of a network: other
+    kinds (of a virtual machine and its host, for instance) lead out of any namespace. On processors other than x86-64 and
+    ARM64 nothing is forbidden.
+
+    Args:
+        internet: whether it may have sockets of the internet, as the network is its own and ends with it.
 
     Raises:
         OSError: the kernel has no filters for system calls.
     """
     machine = os.uname().machine
-    if machine not in _ARCHITECTURES:
+    if machine not in ARCHITECTURES:
         return
-    column, architecture = _ARCHITECTURES[machine]
+    column, architecture = ARCHITECTURES[machine]
     refuse, absent = _SECCOMP_RET_ERRNO | errno.EPERM, _SECCOMP_RET_ERRNO | errno.ENOSYS
     program = [
         (_LOAD, 0, 0, _ARCHITECTURE_AT),
@@ -182,6 +248,22 @@ def forbid_what_outlives_a_process() -> None:
         (_RETURN, 0, 0, _SECCOMP_RET_ALLOW),
         (_RETURN, 0, 0, refuse),
     ]
+    program += [  # nor may it hide its memory from the runner
+        (_JUMP_EQUAL, 0, 6, _PRCTL[column]),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT_AT),
+        (_JUMP_EQUAL, 0, 3, _PR_SET_DUMPABLE),
+        (_LOAD, 0, 0, _SECOND_ARGUMENT_AT),
+        (_JUMP_EQUAL, 0, 1, 0),
+        (_RETURN, 0, 0, refuse),
+        (_LOAD, 0, 0, _NUMBER_AT),
+    ]
+    kinds = (*_LOCAL_SOCKETS, *(_INTERNET_SOCKETS if internet else ()))
+    program += [
+        (_JUMP_EQUAL, 0, 2 + len(kinds), _SOCKET[column]),
+        (_LOAD, 0, 0, _FIRST_ARGUMENT_AT),
+    ]
+    program += [(_JUMP_EQUAL, len(kinds) - at, 0, kind) for at, kind in enumerate(kinds)]
+    program.append((_RETURN, 0, 0, _SECCOMP_RET_ERRNO | errno.EAFNOSUPPORT))
     program.append((_RETURN, 0, 0, _SECCOMP_RET_ALLOW))
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
     filters = ctypes.create_string_buffer(code, len(code))

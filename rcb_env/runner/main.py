@@ -22,7 +22,7 @@ import socket
 import time
 from typing import Any
 
-from rcb_env.runner import confine, folders, processes, wire, zygote
+from rcb_env.runner import confine, folders, memory, namespaces, processes, wire, zygote
 from rcb_env.runner.watch import Watch
 
 _SWEEP_FOR_S = 5.0
@@ -34,7 +34,7 @@ _MAX_FILES_TO_REMOVE = 20_000  # beyond it a new box is quicker
 class Runner:
     """The state of one box: its stream to the host and its zygotes."""
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings: dict[str, Any], group: memory.Group, *, own_folders: bool) -> None:
         self._input, self._output = os.dup(0), os.dup(1)
         null = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1):
@@ -44,6 +44,10 @@ class Runner:
         self._zygotes: dict[str, tuple[int, socket.socket]] = {}
         self._spare: tuple[str, int] | None = None  # name of its zygote, process id
         self._keep = {1, os.getpid()}
+        self.group = group
+        self._own_folders = (
+            own_folders  # and not the maker's, which nobody in the box can make anew
+        )
         self._scratch = [folders.attributes(folder) for folder in folders.SCRATCH]
         self._conditions = {os.getpid(): confine.condition(os.getpid())}
 
@@ -71,6 +75,7 @@ class Runner:
         clean = is_over and self._clean_up()
         self._write(wire.pack({"clean": clean, "id": header["id"]}))
         if clean:
+            self.group.mark()
             self._prepare_spare(header["zygote"])
         return clean
 
@@ -111,6 +116,7 @@ class Runner:
             self._conditions[pid] = confine.condition(pid)
         else:
             ours.close()
+        self.group.mark()
         return {"started": usable, "failed": report["failed"], "threads": report["threads"]}
 
     def _prepare_spare(self, name: str) -> None:
@@ -131,6 +137,7 @@ class Runner:
             self._keep.discard(pid)
 
     def _forget_channels(self, ours: socket.socket) -> None:
+        self.group.close()
         os.close(self._input)
         os.close(self._output)
         for channel in (ours, *(channel for _, channel in self._zygotes.values())):
@@ -156,7 +163,7 @@ class Runner:
             "limits": limits,
             "processes_now": len(self._keep) + 1 if self._bounds_processes else None,
         }
-        kills_before = processes.out_of_memory_kills()
+        kills_before = self.group.kills()
         started = time.monotonic()
         zygote.send(channel, request, (argument, *(write for _, write in pipes)))
         os.close(argument)
@@ -166,7 +173,7 @@ class Runner:
         reading = [read for read, _ in pipes]
         run = Watch(self, pid, channel, reading, limits, header["words"], started)
         ended = run.until_the_end() if pid else "zygote"
-        if ended == "exit" and processes.out_of_memory_kills() > kills_before:
+        if ended == "exit" and self.group.kills() > kills_before:
             ended = "memory"
         if len(run.result) + run.stdout.total + run.stderr.total > _AT_ONCE:
             self.freeze()  # until the host has taken it, nobody watches what is left
@@ -219,17 +226,20 @@ class Runner:
             return False
         zygote.reap()
         confine.remove_system_v_objects()
-        if folders.count_files() > _MAX_FILES_TO_REMOVE:
-            return False
+        return self._empty_folders() and self._is_as_it_was()
+
+    def _empty_folders(self) -> bool:
         try:
-            emptied = all(folders.empty(folder) for folder in folders.SCRATCH)
-            emptied = (
-                emptied
-                and [folders.attributes(folder) for folder in folders.SCRATCH] == self._scratch
-            )
+            if self._own_folders:
+                namespaces.renew_scratch(folders.SCRATCH)
+                return True
+            if folders.count_files() > _MAX_FILES_TO_REMOVE:
+                return False
+            return all(folders.empty(folder) for folder in folders.SCRATCH) and self._scratch == [
+                folders.attributes(folder) for folder in folders.SCRATCH
+            ]
         except (OSError, RecursionError):
             return False
-        return emptied and self._is_as_it_was()
 
     def _is_as_it_was(self) -> bool:
         """Whether the processes that stay are alive and nobody of the same user has changed them."""
@@ -264,7 +274,14 @@ def _write_all(descriptor: int, data: bytes) -> None:
 def main(settings: dict[str, Any]) -> None:
     """Run until the host closes the stream."""
     confine.become_unprivileged(settings["uid"], dies_with_parent=settings["dies_with_parent"])
+    confine.set_dumpable(True)  # while it says who is who in the namespace it makes
+    own = namespaces.enter_own()
     confine.set_dumpable(False)
+    os.chdir("/")
     for ignored in (signal.SIGPIPE, signal.SIGINT):
         signal.signal(ignored, signal.SIG_IGN)
-    Runner(settings).serve()
+    group = memory.Group()
+    if own:
+        namespaces.hide(memory.GROUP_PLACE)  # what it counts would tell a run of the runs before
+    own_folders = own and namespaces.mount_scratch(folders.SCRATCH)
+    Runner(settings, group, own_folders=own_folders).serve()

@@ -10,12 +10,11 @@ import socket
 import time
 from typing import Any, Protocol
 
-from rcb_env.runner import folders, processes, zygote
+from rcb_env.runner import memory, processes, zygote
 
 _WATCH_EVERY_S = 0.05
 _CHUNK = 1 << 16
 _MAX_PIPE = 1 << 20  # bytes that a pipe can be made to hold
-_FILE_BYTES = 1024  # of memory that a file takes besides its content
 
 
 class Capture:
@@ -54,6 +53,8 @@ class Capture:
 
 class Surroundings(Protocol):
     """What the watch needs of what is around a run."""
+
+    group: memory.Group
 
     def others(self) -> list[int]:
         """Every living process but those that stay."""
@@ -195,16 +196,22 @@ class Watch:
         return True
 
     def _memory_bytes(self) -> int:
-        """Memory of all processes of the run: first a cheap upper bound, and the exact share only above the limit."""
+        """Memory that the run holds: first a cheap upper bound, and exactly only above the limit."""
         others = self._surroundings.others()
         for pid in filter(processes.is_headless, others):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        total = processes.memory_at_most(others)
-        if total > self._limits["memory_bytes"]:
+        limit, group = self._limits["memory_bytes"], self._surroundings.group
+        if group.exists:  # what the runner itself has received is in it, too
+            apart = 0 if group.counts_connections else memory.in_connections(others)
+            apart -= len(self.result)
+            total = group.at_most() + apart
+            return total if total <= limit else group.exactly() + apart
+        total = memory.at_most(others)
+        if total > limit:
             self._surroundings.freeze()  # so that a horde of processes cannot starve the count
-            total = processes.memory(self._surroundings.others())
-            if total <= self._limits["memory_bytes"]:
+            total = memory.exactly(self._surroundings.others())
+            if total <= limit:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(-1, signal.SIGCONT)
-        return total + folders.count_files() * _FILE_BYTES
+        return total

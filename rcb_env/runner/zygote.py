@@ -26,7 +26,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from rcb_env.runner import confine
+from rcb_env.runner import confine, namespaces
 
 _MAX_DATAGRAM = 1 << 18
 
@@ -206,9 +206,11 @@ def _warm_up() -> None:
 
 
 def _separate() -> None:
-    """What every child does first: a session of its own, and no way to make what would outlive it."""
+    """What every child does first: a session and a network of its own, and no way to make what would outlive it."""
     os.setsid()
-    confine.forbid_what_outlives_a_process()
+    own_network = namespaces.take_own_network()
+    namespaces.give_up_rights()
+    confine.forbid_what_outlives_a_process(internet=own_network)
 
 
 def _test_run(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
@@ -223,6 +225,7 @@ def _test_run(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
             source.seek(0)
             argument = source.read()
         confine.set_dumpable(True)  # an ordinary process again: it may read its own /proc entries
+        confine.be_the_first_to_end()
         confine.set_limits(message["limits"], processes_now=message["processes_now"])
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         if "torch" in sys.modules:

@@ -2,6 +2,7 @@
 
 box.py         `Box`: the host's end of a box, whatever made it; its limits and results
 bubblewrap.py  makes boxes with bubblewrap: no daemon needed; namespaces.py: why the kernel lets it make none
+control_groups.py, users.py   what such a box has of the machine: its memory counted, a user no other has
 docker.py      makes boxes with a Docker-compatible engine; engine.py: the way to that
 podman.py      makes boxes with Podman, without root and without a daemon; podman_command.py: the way to that
 process.py, owners.py   what makers share: a program's standard streams, and whose a container is

@@ -22,6 +22,8 @@ from rcb_env.errors import BoxDied
 from rcb_env.runner import wire
 
 MIB = 1024 * 1024
+# Of a whole box with its zygotes, where a control group bounds it; the runner watches each run's own.
+BOX_MEMORY_BYTES = 4096 * MIB
 START_DEADLINE_S = 60.0  # to start the runner's interpreter
 PRELOAD_DEADLINE_S = 300.0  # to import a paper's packages once
 GRACE_S = 15.0  # beyond a run's wall time, and for cleaning up, before the box counts as dead
@@ -33,6 +35,8 @@ _SERVED = (
     "runner.wire",
     "runner.confine",
     "runner.folders",
+    "runner.memory",
+    "runner.namespaces",
     "runner.processes",
     "runner.zygote",
     "runner.watch",
@@ -71,7 +75,7 @@ class Limits:
     wall_s: float = 20.0  # seconds from the fork to the end of its main process
     memory_bytes: int = 1024 * MIB  # all its processes together, beyond what the zygote holds
     processes: int = 64  # processes and threads at once
-    file_size_bytes: int = 32 * MIB  # the largest single file
+    file_size_bytes: int = 256 * MIB  # the largest single file; its folder may hold less
     open_files: int = 256  # descriptors per process
     output_bytes: int = 32 * 1024  # of stdout and of stderr that is kept (head and tail)
     result_bytes: int = 96 * MIB  # of outputs sent to the host
@@ -115,7 +119,8 @@ class BoxSettings:
     """How a box is made."""
 
     image: str = "cpu"  # the lock file its packages come from
-    scratch_bytes: int = 64 * MIB  # size of each of its temporary folders
+    scratch_bytes: int = 64 * MIB  # size of each of its temporary folders, /work and /tmp
+    shared_memory_bytes: int = 256 * MIB  # size of /dev/shm, through which processes share tensors
     threads: int = 1  # torch's threads in a test run
     hash_seed: int = 0  # PYTHONHASHSEED
     label: str = ""  # the name of the run that the box is for, where a sandbox has labels
@@ -125,6 +130,8 @@ class BoxSettings:
         return {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
             "HOME": "/tmp",
+            "USER": "box",  # the name of a user that stands in no list
+            "LOGNAME": "box",
             "LANG": "C.UTF-8",
             "PYTHONHASHSEED": str(self.hash_seed),
             # Zygotes must have one thread to be forked; a test run sets its own number after the fork.
@@ -132,6 +139,8 @@ class BoxSettings:
             "OPENBLAS_NUM_THREADS": "1",
             "MKL_NUM_THREADS": "1",
             "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait must not spin: on a busy machine seconds become minutes
+            # Boxes have no compiler, the same everywhere: torch.compile gives back what it is given.
+            "TORCH_COMPILE_DISABLE": "1",
             "RCB_THREADS": str(self.threads),
         }
 

@@ -3,14 +3,13 @@
 A box has its own process, network, IPC, host name and mount namespaces: no network, a read-only root made of the host's
 programs and libraries, the Python in use and the image's packages, three size-capped temporary folders, and no capabilities. Started by
 root, it runs as a user of its own; started by anybody else, in a user namespace. Closing it kills every process in it.
-Not covered: a limit on the memory of files and shared memory beyond the temporary folders' size; the runner watches the
-memory of processes (Docker bounds all of it by cgroup).
+Its memory is counted and bounded by a control group where this user may make one (`control_groups.py`); elsewhere the
+runner counts kind by kind.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import queue
 import shutil
@@ -23,24 +22,24 @@ from pathlib import Path
 from typing import Any
 
 from rcb_env.errors import SandboxUnavailable
-from rcb_env.sandbox import images
-from rcb_env.sandbox.box import BOOTSTRAP, BoxSettings
+from rcb_env.sandbox import control_groups, images
+from rcb_env.sandbox.box import BOOTSTRAP, BOX_MEMORY_BYTES, BoxSettings
+from rcb_env.sandbox.control_groups import ControlGroup
 from rcb_env.sandbox.namespaces import refusal
 from rcb_env.sandbox.process import ProcessChannel
+from rcb_env.sandbox.users import User
 
 _INSTALL = (
     "install it: sudo apt-get install bubblewrap (Debian, Ubuntu), sudo dnf install bubblewrap (Fedora),"
     " sudo pacman -S bubblewrap (Arch), sudo zypper install bubblewrap (openSUSE)"
-)
-_FIRST_UID = (
-    200_000  # boxes of root get users nobody else has, so that limits per user are limits per box
 )
 # Fixed places in a box, whatever the host's: a Python or a cache below /tmp would vanish under the box's own /tmp.
 _PYTHON, _PACKAGES = Path("/opt/rcb/python"), Path("/opt/rcb/packages")
 _SYSTEM = (Path("/usr"), Path("/usr/local"))
 _FOLDERS = ("bin", "sbin", "lib", "lib32", "lib64", "libexec")  # of each prefix
 _SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/alternatives")
-_uids = itertools.count(_FIRST_UID + os.getpid() % 50_000 * 16)
+# What becomes the program named after it, once it has written its process id into the file named after it.
+_COME_IN = ("/bin/sh", "-c", 'echo $$ >"$0" && exec "$@"')
 
 
 class Bubblewrap:
@@ -55,7 +54,7 @@ class Bubblewrap:
             raise SandboxUnavailable("bubblewrap is not installed", fix=_INSTALL)
         self._program = program
         self.version = _output([program, "--version"])[1]
-        namespaces = _isolation(_FIRST_UID if os.geteuid() == 0 else 0)
+        namespaces = _isolation(int(os.geteuid() == 0))
         mounts = ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]
         works, said = _output([program, *namespaces, *mounts, "/bin/true"])
         if not works:
@@ -72,7 +71,8 @@ class Bubblewrap:
     def start(self, settings: BoxSettings) -> tuple[BubblewrapChannel, Mapping[str, Any]]:
         """A fresh box; see `Maker.start`."""
         python = images.realise(settings.image)
-        uid = next(_uids) if os.geteuid() == 0 else 0
+        user = User() if os.geteuid() == 0 else None
+        uid = 0 if user is None else user.uid
         executable = python.executable.resolve()
         base = python.base_prefix.resolve()
         if base not in _SYSTEM:
@@ -82,16 +82,18 @@ class Bubblewrap:
             "PYTHONPATH": str(_PACKAGES),
             "LD_LIBRARY_PATH": str(_PYTHON / "lib"),
         }
+        group = control_groups.make(BOX_MEMORY_BYTES)
         command = [
+            *([] if group is None else [*_COME_IN, str(group.door)]),
             self._program,
             *_isolation(uid),
-            *_file_system(python, settings),
+            *_file_system(python, settings, group),
             "--clearenv",
             *(word for item in environment.items() for word in ("--setenv", *item)),
             *("--chdir", "/work", str(executable), "-s", "-S", "-P", "-B", "-c", BOOTSTRAP),
         ]
         runner = {"uid": uid, "dies_with_parent": True}
-        return _spawner.call(lambda: BubblewrapChannel(command)), runner
+        return _spawner.call(lambda: BubblewrapChannel(command, group, user)), runner
 
 
 def _output(command: list[str]) -> tuple[bool, str]:
@@ -122,7 +124,9 @@ def _isolation(uid: int) -> list[str]:
     return [*shared, "--unshare-user", "--uid", "1000", "--gid", "1000"]
 
 
-def _file_system(python: images.BoxPython, settings: BoxSettings) -> list[str]:
+def _file_system(
+    python: images.BoxPython, settings: BoxSettings, group: ControlGroup | None
+) -> list[str]:
     words: list[str] = []
     for folder in ("/usr", "/usr/local", "/usr/share"):
         words += ["--perms", "0755", "--dir", folder]
@@ -148,9 +152,20 @@ def _file_system(python: images.BoxPython, settings: BoxSettings) -> list[str]:
     base = python.base_prefix.resolve()
     if base not in _SYSTEM:
         words += ["--perms", "0755", "--dir", str(_PYTHON), *_bind(base, _PYTHON)]
-    for folder in ("/work", "/tmp", "/dev/shm"):
-        words += ["--perms", "1777", "--size", str(settings.scratch_bytes), "--tmpfs", folder]
+    scratch, shared = settings.scratch_bytes, settings.shared_memory_bytes
+    for folder, size in (("/work", scratch), ("/tmp", scratch), ("/dev/shm", shared)):
+        words += ["--perms", "1777", "--size", str(size), "--tmpfs", folder]
+    if group is not None:
+        words += _show(group)
     return [*words, "--remount-ro", "/dev", "--remount-ro", "/"]
+
+
+def _show(group: ControlGroup) -> list[str]:
+    """Let the runner read the group of its box, in the place where containers have theirs."""
+    words: list[str] = []
+    for folder in ("/sys", "/sys/fs", "/sys/fs/cgroup"):
+        words += ["--perms", "0755", "--dir", folder]
+    return [*words, "--ro-bind", str(group.folder), str(group.box_place)]
 
 
 def _bind(prefix: Path, place: Path) -> list[str]:
@@ -173,13 +188,16 @@ def _bind(prefix: Path, place: Path) -> list[str]:
 class BubblewrapChannel(ProcessChannel):
     """The standard streams of a ``bwrap`` process."""
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], group: ControlGroup | None, user: User | None) -> None:
         super().__init__(command, "bubblewrap box")
+        self._group, self._user = group, user
 
     def _how_it_ended(self) -> tuple[bool, bool]:
         """Killed from outside if bwrap, or its first process, was sent SIGKILL: nothing in the box can do that to either."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return False, self._process.wait(2.0) in (-signal.SIGKILL, 128 + signal.SIGKILL)
+            killed = self._process.wait(2.0) in (-signal.SIGKILL, 128 + signal.SIGKILL)
+            out_of_memory = killed and self._group is not None and self._group.kills() > 0
+            return out_of_memory, killed and not out_of_memory
         return False, False
 
     def children(self) -> list[int]:
@@ -190,6 +208,14 @@ class BubblewrapChannel(ProcessChannel):
         with contextlib.suppress(OSError):
             return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
         return []
+
+    def close(self) -> None:
+        """See `Channel.close`."""
+        super().close()
+        if self._group is not None:
+            self._group.remove()
+        if self._user is not None:
+            self._user.let_go()
 
     def _end_box(self) -> None:
         # bwrap has given up the right to end its child, so the kernel does not do it in its name.

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import platform
 import select
 import signal
 import socket
@@ -26,17 +27,16 @@ import docker
 import docker.errors
 
 from rcb_env.errors import BoxDied, SandboxUnavailable
+from rcb_env.runner.confine import ARCHITECTURES
 from rcb_env.sandbox import docker_images
-from rcb_env.sandbox.box import BOOTSTRAP, MIB, BoxSettings
+from rcb_env.sandbox.box import BOOTSTRAP, BOX_MEMORY_BYTES, BoxSettings
 from rcb_env.sandbox.engine import ENGINE_ERRORS, await_engine, engine, reason
 from rcb_env.sandbox.owners import LABEL, RUN_LABEL, is_orphan, owner
 
 _PACKAGES = "/opt/rcb/packages"  # where images/*/Dockerfile puts them
 _USER = 1000
 _PROCESSES = 128  # of the whole container; the runner watches each run's own
-_MEMORY_BYTES = (
-    4096 * MIB
-)  # of the whole container, zygotes included; the runner watches each run's own
+_OWN_FILTER = ("seccomp=unconfined",) if platform.machine() in ARCHITECTURES else ()
 _PERIOD_US = 100_000  # of the kernel's clock that shares out processors
 _END_KNOWN_AFTER_S = 5.0  # until the engine knows that a container whose stream ended is gone
 _ASK_AFTER_S = 2.0  # of silence: an engine may leave the stream of an ended container open
@@ -82,11 +82,12 @@ class Docker:
                 ipc_mode="private",
                 read_only=True,
                 tmpfs={"/work": scratch, "/tmp": scratch},
-                shm_size=settings.scratch_bytes,
+                shm_size=settings.shared_memory_bytes,
                 cap_drop=["ALL"],
-                security_opt=["no-new-privileges"],
-                mem_limit=_MEMORY_BYTES,
-                memswap_limit=_MEMORY_BYTES,
+                # Without the engine's filter, which refuses namespaces: `confine.py` filters what a run may call.
+                security_opt=["no-new-privileges", *_OWN_FILTER],
+                mem_limit=BOX_MEMORY_BYTES,
+                memswap_limit=BOX_MEMORY_BYTES,
                 pids_limit=_PROCESSES,
                 # One beyond the threads, for the runner. A quota may be more than the machine has; `nano_cpus` may not.
                 cpu_period=_PERIOD_US,

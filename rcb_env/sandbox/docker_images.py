@@ -31,6 +31,7 @@ REPOSITORY = "rcb-env"
 _BASE = "base"  # what images/make-base makes, which is no image of boxes
 DEFAULT_BASE = "python:3.11-slim-bookworm"
 ASK_VERSION = "import sys; print('%d.%d' % sys.version_info[:2])"
+_NO_WHEEL = "No matching distribution found for "  # pip's words, before the name and the version
 _NEWEST_GLIBC = 36  # of Debian 12, the oldest base we build for
 
 
@@ -172,6 +173,7 @@ def is_ours(name: str) -> bool:
 
 
 def _collect(image: str, version: str, target: Path, tell: Callable[[str], None]) -> None:
+    """Install an image's packages into a folder, for a Python that may be another than ours."""
     machine = platform.machine()
     platforms = [f"manylinux_2_{n}_{machine}" for n in range(_NEWEST_GLIBC, 4, -1)]
     tell(f"collecting packages for Python {version}")
@@ -181,23 +183,64 @@ def _collect(image: str, version: str, target: Path, tell: Callable[[str], None]
         for_pip += ["--platform", name]
     for_uv = [*wanted, "--quiet", "--python-platform", f"{machine}-manylinux_2_{_NEWEST_GLIBC}"]
     lock_file = images.folder() / image / LOCK_FILE
-    for words in images.install_commands(
-        lock_file, sys.executable, pip_options=for_pip, uv_options=for_uv
-    ):
-        done = subprocess.run(
-            words,
-            capture_output=True,
-            text=True,
-            check=False,
-            umask=0o022,
-            env=images.install_environment(),
-        )
-        if done.returncode == 0:
-            break
-        shutil.rmtree(target, ignore_errors=True)
-    else:
-        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        why = (errors or done.stderr.splitlines() or ["pip failed"])[0].removeprefix("ERROR: ")
-        raise SandboxUnavailable(f"the packages of image {image!r} cannot be collected: {why}")
+    with scratch_folder() as wheels:
+        made: set[str] = set()
+        while True:
+            source = ["--find-links", str(wheels)]
+            commands = images.install_commands(
+                lock_file,
+                sys.executable,
+                pip_options=[*for_pip, *source],
+                uv_options=[*for_uv, *source],
+            )
+            failed = _first_that_works(commands, target)
+            package = failed.removeprefix(_NO_WHEEL) if failed.startswith(_NO_WHEEL) else ""
+            if package and package not in made:
+                made.add(package)
+                tell(f"making a wheel of {package}, which has none")
+                failed = _make_wheel(package, wheels)
+            elif not failed:
+                break
+            if failed:
+                raise SandboxUnavailable(
+                    f"the packages of image {image!r} cannot be collected: {failed}"
+                )
     images.copy_stand_ins(image, target)
     images.let_everybody_read(target)
+
+
+def _first_that_works(commands: list[list[str]], target: Path) -> str:
+    """Run commands until one succeeds; returns why the last failed, or "" when one did not."""
+    failed = ""
+    for words in commands:
+        failed = _why_it_fails(words)
+        if not failed:
+            break
+        shutil.rmtree(target, ignore_errors=True)
+    return failed
+
+
+def _make_wheel(package: str, wheels: Path) -> str:
+    """Build a package from its source; it must be of Python alone, as ours may be another. Returns why it failed, or ""."""
+    pip = [sys.executable, "-I", "-m", "pip", "wheel", "--quiet", "--no-input", "--no-deps"]
+    failed = _why_it_fails([*pip, "--wheel-dir", str(wheels), package])
+    if not failed and any(not path.name.endswith("-none-any.whl") for path in wheels.iterdir()):
+        return f"{package} has no wheel and must be compiled, which is not done here"
+    return failed
+
+
+def _why_it_fails(words: list[str]) -> str:
+    """Run an installer; returns what it says first of why it failed, or "" when it did not."""
+    done = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        check=False,
+        umask=0o022,
+        env=images.install_environment(),
+    )
+    if not done.returncode:
+        return ""
+    errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+    found = [line for line in errors if _NO_WHEEL in line] or errors
+    return (found or done.stderr.splitlines() or ["pip failed"])[0].removeprefix("ERROR: ")

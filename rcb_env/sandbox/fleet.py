@@ -18,6 +18,8 @@ from rcb_env.sandbox.pool import Pool
 # What the zygote of every image imports, where the image has it.
 _IMAGE_PRELOAD = ("numpy", "numpy.random", "torch", "rcb_env.runner.case_run")
 _JUDGE_PRELOAD = ("numpy", "rcb_env.runner.case_run")
+# A judgement takes milliseconds, so one judge serves many workers; another is started only when one is held up.
+_JUDGE_WAIT_S = 0.5
 _MAX_IMPORT_BYTES = 150_000  # names of preloaded modules, which must fit into one datagram
 
 
@@ -138,6 +140,7 @@ class Fleet:
                 raise BoxDied("the grader is closed")
             key = (role, image)
             if key not in self._pools:
-                size = 1 if role == "judge" else self._workers
-                self._pools[key] = Pool(self.maker, replace(self._settings, image=image), size)
+                settings = replace(self._settings, image=image)
+                patience_s = _JUDGE_WAIT_S if role == "judge" else 0.0
+                self._pools[key] = Pool(self.maker, settings, self._workers, patience_s=patience_s)
             return self._pools[key]

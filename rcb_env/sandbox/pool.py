@@ -1,6 +1,7 @@
 """Warm boxes of one kind, each leased to one user at a time.
 
-A box is started when somebody needs one and none is idle, up to the pool's size; it goes back when its user is done,
+A box is started when somebody needs one and none is idle, up to the pool's size (a patient pool first waits a moment for
+one to come back, so that jobs of milliseconds share one); it goes back when its user is done,
 cleans up there, and is thrown away on any doubt: it died, it is not clean, it does not answer, or it has served its
 number of runs. Closing the pool ends every box, leased ones too: whoever waits for one gets a `BoxDied`. Pools still
 open when the interpreter exits are closed then.
@@ -27,10 +28,13 @@ _open_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 class Pool:
     """At most `size` boxes of one maker and one kind of settings. Thread-safe."""
 
-    def __init__(self, maker: Maker, settings: BoxSettings, size: int) -> None:
+    def __init__(
+        self, maker: Maker, settings: BoxSettings, size: int, *, patience_s: float = 0.0
+    ) -> None:
         self._maker, self._settings = maker, settings
         self._free = threading.Semaphore(size)
-        self._lock = threading.Lock()
+        self._patience_s = patience_s
+        self._lock = threading.Condition()
         self._idle: list[tuple[Box, float]] = []
         self._all: set[Box] = set()
         self._closed = False
@@ -55,6 +59,8 @@ class Pool:
     def _take(self) -> Box:
         while True:
             with self._lock:
+                if self._all:
+                    self._lock.wait_for(lambda: self._closed or self._idle, self._patience_s)
                 if self._closed:
                     raise BoxDied("the pool of boxes is closed")
                 if not self._idle:
@@ -80,6 +86,7 @@ class Pool:
         with self._lock:
             if fit and not self._closed:
                 self._idle.append((box, time.monotonic()))
+                self._lock.notify()
                 return
             self._all.discard(box)
         box.close()
@@ -91,6 +98,7 @@ class Pool:
             boxes = list(self._all)
             self._all.clear()
             self._idle.clear()
+            self._lock.notify_all()
         for box in boxes:
             box.close()
 
