@@ -9,6 +9,7 @@ import functools
 import os
 import signal
 
+import hypothesis
 import pytest
 
 from rcb_env.errors import SandboxUnavailable
@@ -17,6 +18,11 @@ from rcb_env.sandbox import make, names
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background of a script, whose children ignore Ctrl-C; programs under test must not inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# A machine with much to do takes any time for one example; what must be quick is measured by the benchmarks.
+hypothesis.settings.register_profile("rcb", deadline=None)
+hypothesis.settings.load_profile("rcb")
 
 
 @functools.cache
