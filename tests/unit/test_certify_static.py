@@ -39,7 +39,8 @@ def paper(tmp_path: Path, write_paper: Callable[..., Path]) -> Callable[..., Pap
         files = {"paper.md": text, "src/small.py": source, "src/other.py": other}
         if survivors:
             files["tests/survivors.yaml"] = survivors
-        return load_dataset(write_paper(tmp_path / "small", files)).papers[0]
+        folder = write_paper(tmp_path / "small", files, annotated=["src/small.py"])
+        return load_dataset(folder).papers[0]
 
     return make
 
