@@ -99,7 +99,7 @@ def test_arms_are_played_resumed_reported_and_compared(
     assert "only B: one/scale, other/scale" in table.stdout
     alone = _rcb("compare", "arms/noop", folder=tmp_path)
     assert (alone.returncode, alone.stdout) == (2, "")
-    assert "with which other one" in alone.stderr
+    assert "name another one to compare it with" in alone.stderr
 
 
 def test_a_folder_that_holds_runs_stands_for_them_in_the_order_they_were_made(
