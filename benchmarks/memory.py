@@ -7,6 +7,7 @@ it in each process. Then so many boxes as asked for run cases at the same time, 
 
 from __future__ import annotations
 
+import io
 import threading
 import time
 from pathlib import Path
@@ -16,12 +17,13 @@ import docker
 from rich.console import Console
 from rich.table import Table
 
-from rcb_env.errors import SandboxError, SandboxUnavailable
+from rcb_env.errors import SandboxError
 from rcb_env.runner import wire
 from rcb_env.sandbox import AUTO, make
 from rcb_env.sandbox.box import MIB, Box, BoxSettings, Limits, Maker, RunRequest
 
-PRELOAD = ("numpy", "numpy.random", "torch", "rcb_env.runner.case_run")
+RUNNER = "rcb_env.runner.case_run"
+PRELOAD = ("numpy", "numpy.random", "torch", RUNNER)
 CASES = """
 import torch
 from rcb_env.cases import case
@@ -48,7 +50,7 @@ def main(boxes: int, runs: int) -> None:
             maker = make(name)
             for number in (1, boxes):
                 table.add_row(name, str(number), *_measure(maker, number, runs))
-        except SandboxUnavailable as error:
+        except SandboxError as error:
             console.print(f"[dim]{name} is left out: {error}[/dim]")
     console.print(table)
 
@@ -57,7 +59,7 @@ def _measure(maker: Maker, number: int, runs: int) -> list[str]:
     started = time.monotonic()
     made: list[Box] = []
     errors: list[SandboxError] = []
-    answers: list[str] = []
+    answers: list[bool] = []
     lock = threading.Lock()
 
     def start() -> None:
@@ -71,20 +73,25 @@ def _measure(maker: Maker, number: int, runs: int) -> list[str]:
                 made.append(box)
 
     def use(box: Box) -> None:
-        cases = {"cases": CASES, "file": "src/x.py", "purpose": "final", "paper": "memory"}
-        request = RunRequest("rcb_env.runner.case_run:run", wire.pack(cases), Limits())
-        for _ in range(runs):
-            try:
+        sources = wire.pack({"sources": {"tests/cases.py": CASES}})
+        cases = {"file": "src/x.py", "purpose": "final", "paper": "memory"}
+        try:
+            compiled = box.run("image", RunRequest(f"{RUNNER}:compiled", sources, Limits()))
+            _, code = wire.unpack(io.BytesIO(compiled.result).read)
+            request = RunRequest(f"{RUNNER}:run", wire.pack(cases, code), Limits())
+            for _ in range(runs):
                 run = box.run("image", request)
-            except SandboxError as error:
-                errors.append(error)
-            else:
+                header, _ = wire.unpack(io.BytesIO(run.result).read)
                 with lock:
-                    answers.append(run.ended)
+                    answers.append(header["error"] is None)
+        except SandboxError as error:
+            errors.append(error)
 
     try:
         _together([threading.Thread(target=start) for _ in range(number)])
         took = time.monotonic() - started
+        if not made:
+            raise errors[0]
         _together([threading.Thread(target=use, args=(box,)) for box in made])
         for box in made:
             box.ping()  # answered once the box has cleaned up and has its next process
@@ -93,7 +100,7 @@ def _measure(maker: Maker, number: int, runs: int) -> list[str]:
         for box in made:
             box.close()
     pss, rss = (max(size[column] for size in sizes) / MIB for column in (0, 1))
-    good = answers.count("exit")
+    good = answers.count(True)
     return [
         f"{pss:.0f} MiB",
         f"{rss:.0f} MiB",

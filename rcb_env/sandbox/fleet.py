@@ -1,7 +1,8 @@
 """All boxes of one grader: pools by role and image, zygotes by what they have imported.
 
 A *candidate* box runs code nobody trusts, a *judge* box runs ours and the reference's; no box ever changes its role.
-What a paper's tests import is learnt from runs of its reference and preloaded from then on, in either role.
+What a paper's tests import is learnt from runs of its reference and preloaded from then on, in either role. torch, which takes
+seconds to import, is preloaded at once where a paper names it, and not where nothing does.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from rcb_env.errors import BoxDied, SandboxUnavailable
 from rcb_env.sandbox.box import Box, BoxSettings, Maker, RunRequest, RunResult
 from rcb_env.sandbox.pool import Pool
 
-# What the zygote of every image imports, where the image has it.
+# What test runs are forked from has imported, where the image has it: of papers that name torch, and of others.
 _IMAGE_PRELOAD = ("numpy", "numpy.random", "torch", "rcb_env.runner.case_run")
+_PLAIN_PRELOAD = ("numpy", "numpy.random", "rcb_env.runner.case_run")
 _JUDGE_PRELOAD = ("numpy", "rcb_env.runner.case_run")
 # A judgement takes milliseconds, so one judge serves many workers; another is started only when one is held up.
 _JUDGE_WAIT_S = 0.5
@@ -122,17 +124,20 @@ class Fleet:
 
     def _run(self, role: str, request: RunRequest) -> RunResult:
         with self._pool(role, request.image).lease() as box:
-            return box.run(self._zygote(box, request.paper), request)
+            return box.run(self._zygote(box, request), request)
 
-    def _zygote(self, box: Box, paper: str) -> str:
+    def _zygote(self, box: Box, request: RunRequest) -> str:
         """The zygote to fork from: the image's, or one that has also imported the paper's packages."""
-        if not box.zygote("image", _IMAGE_PRELOAD):
+        torch = any(b"torch" in data for data in (request.argument, *request.files.values()))
+        image, preload = ("image", _IMAGE_PRELOAD) if torch else ("plain", _PLAIN_PRELOAD)
+        if not box.zygote(image, preload):
             raise SandboxUnavailable("the image's packages start threads when they are imported")
-        imports = self._imports.get(paper, ())
+        imports = self._imports.get(request.paper, ())
         if not imports:
-            return "image"
-        name = "imports:" + hashlib.sha256("\n".join(imports).encode()).hexdigest()[:16]
-        return name if box.zygote(name, imports, parent="image") else "image"
+            return image
+        names = "\n".join((image, *imports))
+        name = "imports:" + hashlib.sha256(names.encode()).hexdigest()[:16]
+        return name if box.zygote(name, imports, parent=image) else image
 
     def _pool(self, role: str, image: str) -> Pool:
         with self._lock:

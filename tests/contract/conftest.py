@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -290,33 +291,19 @@ from rcb_env.cases import case
 def scales(tree, rng):
     return tree.load("small").scale(float(rng.numpy.normal()), 2.5)
 """
-_PAPER = """
-id: small
-title: Small
-authors: [Nobody]
-domain: none
-license: MIT
-dates: {v1: 2025-01-01}
-annotated: [src/small.py]
-image: cpu
-limits: {time_s: 10, memory_mb: 512}
-"""
 
 
 @pytest.fixture(scope="session")
-def small_papers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+def small_papers(
+    tmp_path_factory: pytest.TempPathFactory, write_paper: Callable[..., Path]
+) -> Dataset:
     """One paper with one region."""
-    folder = tmp_path_factory.mktemp("papers") / "small"
-    for path, text in {
-        "paper.yaml": _PAPER,
+    files = {
         "paper.md": "Multiply {x} by the factor and add one.\n",
         "src/small.py": _SOURCE,
         "tests/cases.py": _CASES,
-        "tests/checks.py": "",
-    }.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
-    return load_dataset(folder)
+    }
+    return load_dataset(write_paper(tmp_path_factory.mktemp("papers") / "small", files))
 
 
 @pytest.fixture(scope="session")

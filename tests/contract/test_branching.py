@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,17 +44,6 @@ def scales(tree, rng):
 def shifts(tree, rng):
     return tree.load("small").shift(rng.numpy.normal(size=3))
 """
-PAPER = """
-id: small
-title: Small
-authors: [Nobody]
-domain: none
-license: MIT
-dates: {v1: 2025-01-01}
-annotated: [src/small.py]
-image: cpu
-limits: {time_s: 10, memory_mb: 512}
-"""
 REWARD = "cases:shaping=0.5,gamma=0.9,step_cost=0.01,test_cost=0.1"
 RUN_TESTS = {"tool": "run_tests", "arguments": {}}
 SUBMIT = {"tool": "submit", "arguments": {}}
@@ -69,20 +58,9 @@ quick = settings(
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    root = tmp_path_factory.mktemp("papers") / "small"
-    for path, text in {
-        "paper.yaml": PAPER,
-        "paper.md": "Multiply by the factor and add one.\n",
-        "src/small.py": SOURCE,
-        "src/odd.txt": "# é ∇ 🙂\t\r\n",
-        "tests/cases.py": CASES,
-        "tests/checks.py": "",
-    }.items():
-        target = Path(root, path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(text.encode())
-    return load_dataset(root)
+def dataset(tmp_path_factory: pytest.TempPathFactory, write_paper: Callable[..., Path]) -> Dataset:
+    files = {"src/small.py": SOURCE, "src/odd.txt": "# é ∇ 🙂\t\r\n", "tests/cases.py": CASES}
+    return load_dataset(write_paper(tmp_path_factory.mktemp("papers") / "small", files))
 
 
 @pytest.fixture(scope="module")

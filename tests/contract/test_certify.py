@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,17 +23,6 @@ def shift(x, by):
     # </paper2code name="product">
     return y + 1
     # </paper2code name="shift">
-"""
-PAPER_YAML = """\
-id: small
-title: Small
-authors: [Nobody]
-domain: none
-license: MIT
-dates: {v1: 2025-01-01}
-annotated: [src/small.py]
-image: cpu
-limits: {time_s: 5, memory_mb: 512}
 """
 STRONG = """
 from rcb_env.cases import case
@@ -61,22 +50,23 @@ def is_random(tree, rng):
 """
 
 
-def paper(root: Path, cases: str, *, checks: str = "", survivors: str = "") -> Paper:
-    """The paper with these cases, written to disk and loaded."""
-    files = {
-        "paper.yaml": PAPER_YAML,
-        "paper.md": "# Shifting\n",
-        "src/small.py": SOURCE,
-        "tests/cases.py": cases,
-        "tests/checks.py": checks,
-    }
-    if survivors:
-        files["tests/survivors.yaml"] = survivors
-    for name, content in files.items():
-        path = root / "small" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
-    return load_dataset(root / "small").papers[0]
+@pytest.fixture
+def paper(tmp_path: Path, write_paper: Callable[..., Path]) -> Callable[..., Paper]:
+    """Makes the paper with these cases."""
+
+    def make(cases: str, *, checks: str = "", survivors: str = "") -> Paper:
+        files = {
+            "paper.md": "# Shifting\n",
+            "src/small.py": SOURCE,
+            "tests/cases.py": cases,
+            "tests/checks.py": checks,
+        }
+        if survivors:
+            files["tests/survivors.yaml"] = survivors
+        limits = {"time_s": 5, "memory_mb": 512}
+        return load_dataset(write_paper(tmp_path / "small", files, limits=limits)).papers[0]
+
+    return make
 
 
 def messages(certificate: Certificate, root: Path) -> list[str]:
@@ -89,9 +79,11 @@ def grader() -> Iterator[Grader]:
         yield made
 
 
-def test_a_well_tested_paper_is_certified_and_remembered(tmp_path: Path, grader: Grader) -> None:
+def test_a_well_tested_paper_is_certified_and_remembered(
+    tmp_path: Path, paper: Callable[..., Paper], grader: Grader
+) -> None:
     told: list[tuple[str, int, int]] = []
-    small = paper(tmp_path, STRONG)
+    small = paper(STRONG)
     first = certify(
         small,
         grader,
@@ -121,8 +113,10 @@ def test_a_well_tested_paper_is_certified_and_remembered(tmp_path: Path, grader:
     assert again == first, "an unchanged paper is certified without running anything"
 
 
-def test_weak_tests_are_told_with_the_faults_they_miss(tmp_path: Path, grader: Grader) -> None:
-    certificate = certify(paper(tmp_path, WEAK), grader, depth="quick")
+def test_weak_tests_are_told_with_the_faults_they_miss(
+    tmp_path: Path, paper: Callable[..., Paper], grader: Grader
+) -> None:
+    certificate = certify(paper(WEAK), grader, depth="quick")
     found = messages(certificate, tmp_path)
     assert "src/small.py:2: small/shift still passes when it is emptied to `pass`;" in found[0]
     assert any(
@@ -148,10 +142,10 @@ def draws_and_does_nothing(tree, rng):
 
 
 def test_a_region_whose_answers_could_be_written_down_is_named(
-    tmp_path: Path, grader: Grader
+    tmp_path: Path, paper: Callable[..., Paper], grader: Grader
 ) -> None:
     """Final seeds differ from those of feedback, which is no use where no case draws anything."""
-    found = messages(certify(paper(tmp_path, SEED_FREE), grader, depth="quick"), tmp_path)
+    found = messages(certify(paper(SEED_FREE), grader, depth="quick"), tmp_path)
     assert [text.partition(": ")[2].partition(" gives")[0] for text in found] == [
         f"small/{name} can be hard-coded: every case that needs it (shifts_the_same_numbers)"
         for name in ("shift", "product")
@@ -159,31 +153,35 @@ def test_a_region_whose_answers_could_be_written_down_is_named(
 
 
 def test_a_written_reason_excuses_a_survivor_in_every_region_that_holds_it(
-    tmp_path: Path, grader: Grader
+    tmp_path: Path, paper: Callable[..., Paper], grader: Grader
 ) -> None:
-    before = certify(paper(tmp_path, WEAK), grader, depth="quick", cache=tmp_path / "cache")
+    before = certify(paper(WEAK), grader, depth="quick", cache=tmp_path / "cache")
     survivors = "".join(
         f"- {{challenge: {survivor.challenge}, hash: {survivor.hash}, reason: only runs}}\n"
         for survivor in before.survivors
         if survivor.challenge == "small/product" or survivor.line == 6
     )
     assert survivors.count("\n") < len(before.survivors)
-    small = paper(tmp_path, WEAK, survivors=survivors)
+    small = paper(WEAK, survivors=survivors)
     after = certify(small, grader, depth="quick", cache=tmp_path / "cache")
     assert all(survivor.reason for survivor in after.survivors)
     found = messages(after, tmp_path)
     assert all("when it is emptied" in text or "can be hard-coded" in text for text in found)
 
 
-def test_a_reason_for_a_fault_that_is_found_is_needless(tmp_path: Path, grader: Grader) -> None:
+def test_a_reason_for_a_fault_that_is_found_is_needless(
+    tmp_path: Path, paper: Callable[..., Paper], grader: Grader
+) -> None:
     survivors = "- challenge: small/product\n  description: 1:11 `*` became `/`\n  reason: none\n"
-    certificate = certify(paper(tmp_path, STRONG, survivors=survivors), grader, depth="quick")
+    certificate = certify(paper(STRONG, survivors=survivors), grader, depth="quick")
     (message,) = messages(certificate, tmp_path)
     assert message.startswith("tests/survivors.yaml:1: the mutant 1:11 `*` became `/`")
 
 
-def test_a_reference_that_passes_only_sometimes_is_flaky(tmp_path: Path, grader: Grader) -> None:
-    certificate = certify(paper(tmp_path, FLAKY), grader, depth="quick", cache=tmp_path / "cache")
+def test_a_reference_that_passes_only_sometimes_is_flaky(
+    tmp_path: Path, paper: Callable[..., Paper], grader: Grader
+) -> None:
+    certificate = certify(paper(FLAKY), grader, depth="quick", cache=tmp_path / "cache")
     if certificate.reference_failures == certificate.reference_runs:
         pytest.skip("the coin fell on one side ten times")
     (message,) = messages(certificate, tmp_path)
@@ -192,7 +190,9 @@ def test_a_reference_that_passes_only_sometimes_is_flaky(tmp_path: Path, grader:
     assert not list((tmp_path / "cache").glob("*")), "a failure is not kept"
 
 
-def test_a_check_that_says_yes_only_sometimes_is_flaky(tmp_path: Path, grader: Grader) -> None:
+def test_a_check_that_says_yes_only_sometimes_is_flaky(
+    tmp_path: Path, paper: Callable[..., Paper], grader: Grader
+) -> None:
     checks = """
 import os
 from rcb_env.cases import check
@@ -201,7 +201,7 @@ from rcb_env.cases import check
 def falls(got, want):
     assert os.urandom(1)[0] < 128
 """
-    flaky = paper(tmp_path, STRONG.replace("seeds=2", "seeds=1"), checks=checks)
+    flaky = paper(STRONG.replace("seeds=2", "seeds=1"), checks=checks)
     certificate = certify(flaky, grader, depth="quick")
     if certificate.reference_failures in (0, certificate.reference_runs):
         pytest.skip("the coin fell on one side ten times")
@@ -209,16 +209,20 @@ def falls(got, want):
     assert message.startswith("tests/cases.py: the reference of src/small.py is flaky: ")
 
 
-def test_a_reference_that_fails_is_told_with_its_reason(tmp_path: Path, grader: Grader) -> None:
+def test_a_reference_that_fails_is_told_with_its_reason(
+    tmp_path: Path, paper: Callable[..., Paper], grader: Grader
+) -> None:
     broken = STRONG.replace(", 2.5)", ", missing)")
-    certificate = certify(paper(tmp_path, broken), grader, depth="quick")
+    certificate = certify(paper(broken), grader, depth="quick")
     (message,) = messages(certificate, tmp_path)
     assert "the reference of src/small.py never passes; with final seeds: " in message
     assert "missing" in message
 
 
-def test_a_full_check_is_kept_and_read_back(tmp_path: Path, grader: Grader) -> None:
-    small = paper(tmp_path, STRONG)
+def test_a_full_check_is_kept_and_read_back(
+    tmp_path: Path, paper: Callable[..., Paper], grader: Grader
+) -> None:
+    small = paper(STRONG)
     full = certify(small, grader, depth="full")
     path = tmp_path / "CERTIFICATE.json"
     record = CertificateFile(path)

@@ -6,25 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-_NATIVE = """\
-id: tiny
-title: A tiny paper
-authors: [Nobody]
-arxiv: "0000.00000"
-venue: nowhere
-dates: {v1: 2025-01-01}
-domain: tests
-license: MIT
-annotated: [src/twice.py]
-image: cpu
-limits: {time_s: 20, memory_mb: 512}
-"""
 _SOURCE = """\
 def twice(x):
     # <paper2code name="double it">
@@ -60,20 +47,22 @@ def _last_object(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def tiny(tmp_path: Path) -> Path:
+def tiny(tmp_path: Path, write_paper: Callable[..., Path]) -> Path:
     """A data set of one challenge."""
-    folder = tmp_path / "papers"
-    for name, content in {
-        "papers.yaml": "name: tiny-set\npapers: [tiny]\n",
-        "tiny/paper.yaml": _NATIVE,
-        "tiny/paper.md": "Doubling, as everybody knows it.\n",
-        "tiny/src/twice.py": _SOURCE,
-        "tiny/tests/cases.py": _CASES,
-        "tiny/tests/checks.py": "",
-    }.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
+    files = {
+        "paper.md": "Doubling, as everybody knows it.\n",
+        "src/twice.py": _SOURCE,
+        "tests/cases.py": _CASES,
+    }
+    folder = write_paper(
+        tmp_path / "papers" / "tiny",
+        files,
+        arxiv="0000.00000",
+        venue="nowhere",
+        domain="tests",
+        limits={"time_s": 20, "memory_mb": 512},
+    ).parent
+    (folder / "papers.yaml").write_text("name: tiny-set\npapers: [tiny]\n")
     return folder
 
 
@@ -135,21 +124,22 @@ def test_a_mistake_gives_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "words"),
+    ("file", "old", "new", "words"),
     [
-        ("papers.yaml", "name: [tiny\n", ["papers.yaml:"]),
-        ("tiny/paper.yaml", _NATIVE.replace("authors", "writers"), ["tiny/paper.yaml:", "authors"]),
+        ("papers.yaml", "tiny-set", "[tiny", ["papers.yaml:"]),
+        ("tiny/paper.yaml", "authors", "writers", ["tiny/paper.yaml:", "authors"]),
         (
             "tiny/src/twice.py",
-            _SOURCE.replace('    # </paper2code name="double it">\n', ""),
+            '    # </paper2code name="double it">\n',
+            "",
             ["twice.py:2", "double it"],
         ),
     ],
 )
 def test_a_broken_data_set_gives_file_and_line(
-    file: str, content: str, words: Sequence[str], tiny: Path, tmp_path: Path
+    file: str, old: str, new: str, words: Sequence[str], tiny: Path, tmp_path: Path
 ) -> None:
-    (tiny / file).write_text(content)
+    (tiny / file).write_text((tiny / file).read_text().replace(old, new))
     for command in (["list", "challenges"], ["run", "--agent", "noop"]):
         _one_line(_rcb(*command, "--dataset", str(tiny), folder=tmp_path), *words)
 

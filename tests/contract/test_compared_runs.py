@@ -5,9 +5,35 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-SELECTION = ("--challenges", "DyT/forward,minp/draw-by-inverse-cdf", "--sandbox", "bubblewrap")
+import pytest
+
+SOURCE = """def scale(x, factor):
+    # <paper2code name="scale">
+    return x * factor + 1
+    # </paper2code name="scale">
+"""
+CASES = """
+from rcb_env.cases import case
+
+@case(seeds=2)
+def scales(tree, rng):
+    return tree.load("small").scale(float(rng.numpy.normal()), 2.5)
+"""
+
+
+@pytest.fixture(scope="module")
+def selection(
+    tmp_path_factory: pytest.TempPathFactory, write_paper: Callable[..., Path]
+) -> tuple[str, ...]:
+    """The options that choose the one region of each of two papers."""
+    root = tmp_path_factory.mktemp("papers")
+    (root / "papers.yaml").write_text("name: two\ntitle: Two\npapers: [one, other]\n")
+    for name in ("one", "other"):
+        write_paper(root / name, {"src/small.py": SOURCE, "tests/cases.py": CASES})
+    return "--dataset", str(root), "--sandbox", "bubblewrap"
 
 
 def _rcb(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -21,10 +47,12 @@ def _rcb(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_arms_are_played_resumed_reported_and_compared(tmp_path: Path) -> None:
+def test_arms_are_played_resumed_reported_and_compared(
+    selection: tuple[str, ...], tmp_path: Path
+) -> None:
     done = _rcb(
         *("run", "--arms", "reference,simulated:skill=0,noop", "--out", "arms", "--json"),
-        *SELECTION,
+        *selection,
         folder=tmp_path,
     )
     assert done.returncode == 0, done.stderr
@@ -68,18 +96,18 @@ def test_arms_are_played_resumed_reported_and_compared(tmp_path: Path) -> None:
     assert pairs[1]["comparison"]["warnings"] == []
     table = _rcb("compare", "arms/noop", "arms/reference", folder=tmp_path)
     assert table.returncode == 0, table.stderr
-    assert "only B: DyT/forward, minp/draw-by-inverse-cdf" in table.stdout
+    assert "only B: one/scale, other/scale" in table.stdout
     alone = _rcb("compare", "arms/noop", folder=tmp_path)
     assert (alone.returncode, alone.stdout) == (2, "")
-    assert "with which other one" in alone.stderr
+    assert "name another one to compare it with" in alone.stderr
 
 
 def test_a_folder_that_holds_runs_stands_for_them_in_the_order_they_were_made(
-    tmp_path: Path,
+    selection: tuple[str, ...], tmp_path: Path
 ) -> None:
     """The demo's last command named a file beside the runs, and failed."""
     for name, agent in (("two", "noop"), ("one", "reference")):
-        done = _rcb("run", "--agent", agent, "--out", f"runs/{name}", *SELECTION, folder=tmp_path)
+        done = _rcb("run", "--agent", agent, "--out", f"runs/{name}", *selection, folder=tmp_path)
         assert done.returncode == 0, done.stderr
     (tmp_path / "runs" / "trajectory.md").write_text("As the demo leaves it.\n")
     reports = _rcb("report", "runs", "--json", folder=tmp_path).stdout.splitlines()

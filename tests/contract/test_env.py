@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,17 +61,6 @@ def scales(tree, rng):
 def shifts(tree, rng):
     return tree.load("small").shift(rng.torch.normal(5))
 """
-PAPER = """
-id: small
-title: Small
-authors: [Nobody]
-domain: none
-license: MIT
-dates: {v1: 2025-01-01}
-annotated: [src/small.py]
-image: cpu
-limits: {time_s: 10, memory_mb: 512}
-"""
 RIGHT = {"tool": "write_region", "arguments": {"code": "    return x * factor + 1\n"}}
 WRONG = {"tool": "write_region", "arguments": {"code": "    return x * factor\n"}}
 RUN_TESTS = {"tool": "run_tests", "arguments": {}}
@@ -80,20 +69,9 @@ LOOK = {"tool": "list_files", "arguments": {}}
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("papers") / "small"
-    for path, text in {
-        "paper.yaml": PAPER,
-        "paper.md": "Multiply by the factor and add one.\n",
-        "src/small.py": SOURCE,
-        "src/odd.py": "# é ∇ 🙂\t\r\n",
-        "tests/cases.py": CASES,
-        "tests/checks.py": "",
-    }.items():
-        target = Path(folder, path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(text.encode())
-    return folder
+def root(tmp_path_factory: pytest.TempPathFactory, write_paper: Callable[..., Path]) -> Path:
+    files = {"src/small.py": SOURCE, "src/odd.py": "# é ∇ 🙂\t\r\n", "tests/cases.py": CASES}
+    return write_paper(tmp_path_factory.mktemp("papers") / "small", files)
 
 
 @pytest.fixture(scope="module")

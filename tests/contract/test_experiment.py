@@ -33,21 +33,8 @@ def {name}(x: float) -> float:
     for name, factor in zip(REGIONS, (2, 3, 4), strict=True)
 )
 FILES = {
-    "papers.yaml": "name: tiny\ntitle: Tiny\npapers: [tiny]\n",
-    "tiny/paper.md": "Multiply.\n",
-    "tiny/src/multiples.py": SOURCE,
-    "tiny/paper.yaml": """
-id: tiny
-title: Tiny
-authors: [Nobody]
-domain: none
-license: MIT
-dates: {v1: 2025-01-01}
-annotated: [src/multiples.py]
-image: cpu
-limits: {time_s: 5, memory_mb: 512}
-""",
-    "tiny/tests/cases.py": """
+    "src/multiples.py": SOURCE,
+    "tests/cases.py": """
 from rcb_env.cases import case
 
 @case(seeds=2)
@@ -56,15 +43,16 @@ def multiples(tree, rng):
     x = float(rng.numpy.normal())
     return {"y": [module.double(x), module.triple(x), module.quadruple(x)]}
 """,
-    "tiny/tests/checks.py": """
+    "tests/checks.py": """
 from rcb_env.cases import check
 
 @check("multiples")
 def four_is_twice_two(out, ref):
     assert abs(out["y"][2] - 2 * out["y"][0]) < 1e-9
 """,
-    # Slow enough to be caught in the middle, and different from sample to sample.
-    "agents_for_tests.py": """
+}
+# Slow enough to be caught in the middle, and different from sample to sample.
+AGENT = """
 import time
 from dataclasses import dataclass
 from rcb_env.env.actions import ToolCall
@@ -83,16 +71,15 @@ class Slow:
         code = task.challenge.reference if task.sample % 2 == 0 else "    return 0.0 * x\\n"
         yield ToolCall("write_region", {"code": code})
         yield ToolCall("submit", {})
-""",
-}
+"""
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(tmp_path_factory: pytest.TempPathFactory, write_paper: Callable[..., Path]) -> Path:
     root = tmp_path_factory.mktemp("dataset")
-    for name, text in FILES.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text, encoding="utf-8")
+    write_paper(root / "tiny", FILES)
+    (root / "papers.yaml").write_text("name: tiny\ntitle: Tiny\npapers: [tiny]\n")
+    (root / "agents_for_tests.py").write_text(AGENT)
     return root
 
 

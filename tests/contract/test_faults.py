@@ -25,8 +25,6 @@ import pytest
 from rcb_env.runs.durable import JsonLines
 from rcb_env.sandbox.owners import LABEL, RUN_LABEL
 
-pytestmark = pytest.mark.alone
-
 REGIONS = ("double", "triple", "quadruple", "quintuple", "sextuple")
 SAMPLES = 20
 PLANNED = len(REGIONS) * SAMPLES
@@ -42,21 +40,8 @@ def {name}(x: float) -> float:
     for factor, name in enumerate(REGIONS, 2)
 )
 FILES = {
-    "papers.yaml": "name: faults\ntitle: Faults\npapers: [faults]\n",
-    "faults/paper.md": "Multiply.\n",
-    "faults/src/multiples.py": SOURCE,
-    "faults/paper.yaml": """
-id: faults
-title: Faults
-authors: [Nobody]
-domain: none
-license: MIT
-dates: {v1: 2025-01-01}
-annotated: [src/multiples.py]
-image: cpu
-limits: {time_s: 20, memory_mb: 512}
-""",
-    "faults/tests/cases.py": f"""
+    "src/multiples.py": SOURCE,
+    "tests/cases.py": f"""
 from rcb_env.cases import case
 
 @case(seeds=1)
@@ -65,14 +50,15 @@ def multiples(tree, rng):
     x = float(rng.numpy.normal())
     return [getattr(module, name)(x) for name in {REGIONS}]
 """,
-    "faults/tests/checks.py": """
+    "tests/checks.py": """
 from rcb_env.cases import check
 
 @check("multiples")
 def four_is_twice_two(out, ref):
     assert abs(out[2] - 2 * out[0]) < 1e-9 or abs(ref[2] - 2 * ref[0]) < 1e-9
 """,
-    "agent_for_faults.py": """
+}
+AGENT = """
 import time
 from dataclasses import dataclass
 from rcb_env import ToolCall
@@ -87,13 +73,11 @@ class Alternating:
         time.sleep(0.03)
         yield ToolCall("run_tests", {})
         yield ToolCall("submit", {})
-""",
-}
-# The command line, with a shorter wait for an engine that went away, and boxes that start in a moment.
+"""
+# The command line, with a shorter wait for an engine that went away.
 RCB = """
-from rcb_env.sandbox import engine, fleet
+from rcb_env.sandbox import engine
 engine._BACK_AFTER_S = 5.0
-fleet._IMAGE_PRELOAD = ("numpy", "rcb_env.runner.case_run")
 from rcb_env.cli import main
 main()
 """
@@ -102,14 +86,14 @@ main()
 class Machine:
     """A data set, one run directory, and an eye on everything that a run starts."""
 
-    def __init__(self, root: Path, maker: str) -> None:
+    def __init__(self, root: Path, maker: str, write_paper: Callable[..., Path]) -> None:
         self.maker, self.papers, self.out = maker, root / "papers", root / "run"
         self.workers = 2
         self.scratch = root / "scratch"
         self.scratch.mkdir()
-        for name, text in FILES.items():
-            (self.papers / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.papers / name).write_text(text, encoding="utf-8")
+        write_paper(self.papers / "faults", FILES)
+        (self.papers / "papers.yaml").write_text("name: faults\ntitle: Faults\npapers: [faults]\n")
+        (self.papers / "agent_for_faults.py").write_text(AGENT)
         self._drivers: list[subprocess.Popen[str]] = []
         self._seen: set[tuple[int, str]] = set()
         self._mounts: set[str] = set()
@@ -255,8 +239,8 @@ def finish(driver: subprocess.Popen[str], code: int = 0) -> str:
 
 
 @pytest.fixture
-def machine(maker_name: str, tmp_path: Path) -> Iterator[Machine]:
-    made = Machine(tmp_path, maker_name)
+def machine(maker_name: str, tmp_path: Path, write_paper: Callable[..., Path]) -> Iterator[Machine]:
+    made = Machine(tmp_path, maker_name, write_paper)
     yield made
     for driver in made._drivers:
         if driver.poll() is None:
@@ -338,13 +322,16 @@ def test_a_full_disk_stops_a_run_and_room_lets_it_go_on(machine: Machine) -> Non
         subprocess.run(["umount", "--lazy", str(machine.out)], check=True)
 
 
-def test_an_engine_that_stops_falsifies_no_verdict(docker_only: str, tmp_path: Path) -> None:
+@pytest.mark.alone
+def test_an_engine_that_stops_falsifies_no_verdict(
+    docker_only: str, tmp_path: Path, write_paper: Callable[..., Path]
+) -> None:
     """One that is started again is waited for; without one the run stops at once and can be resumed."""
     folder = os.environ.get("RCB_MAY_STOP_ENGINE")
     if not folder:
         pytest.skip("RCB_MAY_STOP_ENGINE names no engine that may be stopped; CI's own may")
     engine = str(Path(__file__).parents[2] / ".ci" / "engine")
-    machine = Machine(tmp_path, docker_only)
+    machine = Machine(tmp_path, docker_only, write_paper)
     driver = machine.start()
     try:
         machine.wait_for(15, driver)

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,34 +57,21 @@ from rcb_env.cases import check
 def the_gradient_is_the_factor(out, ref):
     assert np.all(out["grad"] == 3.0), "the gradient is not the factor"
 """
-PAPER = """
-id: small
-title: Small
-authors: [Nobody]
-domain: none
-license: MIT
-dates: {v1: 2025-01-01}
-annotated: [src/small.py]
-image: cpu
-limits: {time_s: 5, memory_mb: 512}
-"""
 RIGHT = "    y = x * factor\n    return y + 1\n"
 
 
 @pytest.fixture(scope="module")
-def challenge(tmp_path_factory: pytest.TempPathFactory) -> Challenge:
-    root = tmp_path_factory.mktemp("papers") / "small"
-    for path, text in {
-        "paper.yaml": PAPER,
-        "paper.md": "Multiply by the factor and add one.\n",
+def challenge(
+    tmp_path_factory: pytest.TempPathFactory, write_paper: Callable[..., Path]
+) -> Challenge:
+    files = {
         "src/small.py": SOURCE,
         "src/other.py": "one = 1\n",
         "tests/cases.py": CASES,
         "tests/checks.py": CHECKS,
-    }.items():
-        target = Path(root, path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
+    }
+    limits = {"time_s": 5, "memory_mb": 512}
+    root = write_paper(tmp_path_factory.mktemp("papers") / "small", files, limits=limits)
     return load_dataset(root).challenge("small/scale")
 
 
@@ -164,17 +151,15 @@ def test_expected_values_stand_in_the_detail_only(grader: Grader, challenge: Cha
     assert "expected" not in result.message
 
 
-def test_a_check_fails_what_the_comparison_cannot_see(tmp_path: Path, grader: Grader) -> None:
-    root = tmp_path / "small"
-    for path, text in {
-        "paper.yaml": PAPER,
-        "paper.md": "Multiply.\n",
+def test_a_check_fails_what_the_comparison_cannot_see(
+    tmp_path: Path, grader: Grader, write_paper: Callable[..., Path]
+) -> None:
+    files = {
         "src/small.py": SOURCE.replace("factor\n    return", "float(factor)\n    return"),
         "tests/cases.py": CASES.replace("@case(seeds=1)", "@case(seeds=1, compare=False)"),
         "tests/checks.py": CHECKS,
-    }.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
+    }
+    root = write_paper(tmp_path / "small", files)
     challenge = load_dataset(root).challenge("small/scale")
     code = "    if x is not None and x.dim() == 1:\n        return x * 4\n" + RIGHT
     verdict = grade(grader, challenge, code)
@@ -344,17 +329,15 @@ def test_a_judge_that_is_lost_is_our_trouble_and_not_a_failure(
     assert (verdict.status, verdict.message) == ("infra_error", "the engine is gone")
 
 
-def test_a_reference_that_fails_is_our_trouble(tmp_path: Path, grader: Grader) -> None:
-    root = tmp_path / "small"
-    for path, text in {
-        "paper.yaml": PAPER,
-        "paper.md": "Multiply.\n",
+def test_a_reference_that_fails_is_our_trouble(
+    tmp_path: Path, grader: Grader, write_paper: Callable[..., Path]
+) -> None:
+    files = {
         "src/small.py": SOURCE.replace("x * factor", "x * missing"),
         "tests/cases.py": CASES,
         "tests/checks.py": CHECKS,
-    }.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
+    }
+    root = write_paper(tmp_path / "small", files)
     verdict = grade(grader, load_dataset(root).challenge("small/scale"), RIGHT)
     assert verdict.status == "infra_error"
     assert "the reference of small fails" in verdict.message

@@ -8,16 +8,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.papers import Dataset
 from rcb_env.runs.store import RunStore
 
 Server = Any  # its class lives in conftest.py, which cannot be imported from here
-CHALLENGE = "DyT/forward"
 
 
-def _run(server: Server, folder: Path, *options: str) -> dict[str, Any]:
+def _run(server: Server, dataset: Path, folder: Path, *options: str) -> dict[str, Any]:
     command = ["run", "--agent", "single-shot", "--model", "m", "--base-url", server.url]
-    more = ["--challenges", CHALLENGE, "--sandbox", "bubblewrap", "--out", "run", "--json"]
+    more = ["--dataset", str(dataset), "--sandbox", "bubblewrap", "--out", "run", "--json"]
     done = subprocess.run(
         [sys.executable, "-m", "rcb_env.cli", *command, *more, *options],
         cwd=folder,
@@ -32,17 +31,17 @@ def _run(server: Server, folder: Path, *options: str) -> dict[str, Any]:
 
 
 def test_the_model_gets_the_prompt_and_its_reply_is_read_by_the_rule(
-    model_server: Server, tmp_path: Path
+    model_server: Server, small_papers: Dataset, tmp_path: Path
 ) -> None:
     """A fence spelled otherwise is read by our rule and is an empty answer by the public one."""
-    reference = load_dataset().challenge(CHALLENGE).reference
-    model_server.plays(f"```py\n{reference}```")
+    (challenge,) = small_papers.challenges
+    model_server.plays(f"```py\n{challenge.reference}```")
     for name, options, passed in (
         ("own", (), 1),
         ("official", ("--protocol", "official", "--extractor", "official"), 0),
     ):
         (tmp_path / name).mkdir()
-        run = _run(model_server, tmp_path / name, *options)
+        run = _run(model_server, challenge.paper.root, tmp_path / name, *options)
         assert run["states"]["passed"] == passed
         assert run["states"]["invalid"] == 0
         record = RunStore.open(tmp_path / name / "run").record["config"]
@@ -52,4 +51,4 @@ def test_the_model_gets_the_prompt_and_its_reply_is_read_by_the_rule(
     prompts = [request["body"]["messages"][-1]["content"] for request in model_server.requests]
     assert "Complete this code:" not in prompts[0]
     assert "Complete this code:" in prompts[1]
-    assert load_dataset().challenge(CHALLENGE).paper.text in prompts[1]
+    assert challenge.paper.text in prompts[1]

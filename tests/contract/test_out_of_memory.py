@@ -15,7 +15,6 @@ def test_code_that_ends_its_container_for_memory_twice_is_out_of_memory(
     docker_only: str, small_papers: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Case C025: it is the code's failure, neither a plain one nor one of the infrastructure."""
-    monkeypatch.setattr("rcb_env.sandbox.fleet._IMAGE_PRELOAD", ("numpy",))  # small and quick boxes
     challenge = small_papers.challenge("small/scale")
     with Grader(docker_only) as grader:
         grader.outputs(challenge, final=True)  # the box of the judge starts with its usual memory

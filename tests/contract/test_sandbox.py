@@ -14,7 +14,7 @@ import textwrap
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -208,27 +208,22 @@ HIDDEN = f"""def f(x):
     # </paper2code name="secret">
 """
 NATIVE = {
-    "paper.yaml": "id: hidden\ntitle: Hidden\nauthors: [Nobody]\ndomain: none\nlicense: MIT\n"
-    "dates: {v1: 2025-01-01}\nannotated: [src/hidden.py]\nimage: cpu\nlimits: {time_s: 5, memory_mb: 512}\n",
     "paper.md": "Multiply.\n",
     "src/hidden.py": HIDDEN,
     "src/hidden.egg-info/SOURCES.txt": "src/hidden.py\n",
     "tests/cases.py": "from rcb_env.cases import case\n",
     "tests/checks.py": "from rcb_env.cases import check\n",
 }
-PUBLIC_INDEX = "- {id: hidden, title: Hidden, annotated_file_paths: src/hidden.py}\n"
 PUBLIC = {
-    "paper2code_paper.md": "Multiply.\n",
-    "src/hidden.py": HIDDEN,
-    "paper2code_test.py": "import unittest\n",
+    "papers.yaml": "- {id: hidden, title: Hidden, annotated_file_paths: src/hidden.py}\n",
+    "hidden/paper2code_paper.md": "Multiply.\n",
+    "hidden/src/hidden.py": HIDDEN,
+    "hidden/paper2code_test.py": "import unittest\n",
 }
 
 
-def checkout(root: Path, files: dict[str, str]) -> None:
+def checkout(root: Path) -> None:
     """Make a folder a checkout with everything packed, a stash of the line, and bytecode."""
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
     git = ["git", "-c", "user.name=n", "-c", "user.email=e", "-C", str(root)]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
         subprocess.run([*git, *words], check=True)
@@ -247,16 +242,21 @@ def holders(box: Box, files: dict[str, bytes], since: float) -> list[str]:
     return [str(path) for path in found]
 
 
-def test_no_file_in_a_box_holds_the_masked_lines(box: Box, tmp_path: Path) -> None:
+def test_no_file_in_a_box_holds_the_masked_lines(
+    box: Box, tmp_path: Path, write_paper: Callable[..., Path]
+) -> None:
     """Case C047: the papers' folders are checkouts with packs and bytecode; of them a box gets the visible tree alone.
 
     All other files of a public folder are counted in: they go into the box where it is graded.
     """
     since = time.time() - 1.0  # the clock of files may be behind
-    checkout(tmp_path / "native" / "hidden", NATIVE)
-    checkout(tmp_path / "public" / "hidden", PUBLIC)
-    (tmp_path / "public" / "papers.yaml").write_text(PUBLIC_INDEX)
-    native = load_dataset(tmp_path / "native" / "hidden").challenges[0]
+    hidden = write_paper(tmp_path / "native" / "hidden", NATIVE)
+    checkout(hidden)
+    for name, text in PUBLIC.items():
+        (tmp_path / "public" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "public" / name).write_text(text)
+    checkout(tmp_path / "public" / "hidden")
+    native = load_dataset(hidden).challenges[0]
     public = load_dataset(tmp_path / "public").challenges[0]
     sent = {"native": native.workspace(), "public": {**public.workspace(), **public.paper.tests}}
     assert sent["native"].keys() >= {"src/hidden.py"}
@@ -265,10 +265,12 @@ def test_no_file_in_a_box_holds_the_masked_lines(box: Box, tmp_path: Path) -> No
     assert holders(box, files, since) == []
 
 
-def test_the_search_for_masked_lines_finds_them(box: Box, tmp_path: Path) -> None:
+def test_the_search_for_masked_lines_finds_them(
+    box: Box, tmp_path: Path, write_paper: Callable[..., Path]
+) -> None:
     """Case C047: were the whole folder in a box, its pack, stash and bytecode would be found."""
     since = time.time() - 1.0
-    checkout(tmp_path, NATIVE)
+    checkout(write_paper(tmp_path, NATIVE))
     paths = [path for path in tmp_path.rglob("*") if path.is_file()]
     files = {str(path.relative_to(tmp_path)): path.read_bytes() for path in paths}
     (pack,) = (path for path in files if path.endswith(".pack"))

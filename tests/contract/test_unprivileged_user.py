@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,26 +17,7 @@ from rcb_env.sandbox import images
 
 NOBODY = 65534
 CHECKOUT = Path(__file__).parents[2]
-# The command line, with boxes that start in a moment, since the tests need nothing large.
-RCB = """
-from rcb_env.sandbox import fleet
-fleet._IMAGE_PRELOAD = ("numpy", "rcb_env.runner.case_run")
-from rcb_env.cli import main
-main()
-"""
-PAPER = {
-    "paper.yaml": """
-id: small
-title: Small
-authors: [Nobody]
-domain: none
-license: MIT
-dates: {v1: 2025-01-01}
-annotated: [src/small.py]
-image: cpu
-limits: {time_s: 20, memory_mb: 512}
-""",
-    "paper.md": "Double it.\n",
+FILES = {
     "src/small.py": """def double(x):
     # <paper2code name="double">
     return 2 * x
@@ -55,7 +36,6 @@ def doubles(tree, rng):
     py_compile.compile("src/small.py", doraise=True)
     return tree.load("small").double(2.0), sorted(os.listdir("src")), os.listdir("out")
 """,
-    "tests/checks.py": "",
 }
 
 
@@ -78,7 +58,9 @@ def home() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def test_a_whole_run_of_an_unprivileged_user(maker_name: str, home: Path) -> None:
+def test_a_whole_run_of_an_unprivileged_user(
+    maker_name: str, home: Path, write_paper: Callable[..., Path]
+) -> None:
     """Case C028: nothing that root owns and the user cannot remove is left, nor anything that the tests wrote.
 
     With bubblewrap the boxes are in user namespaces; with Docker the user is in the group that may use the engine.
@@ -98,9 +80,7 @@ def test_a_whole_run_of_an_unprivileged_user(maker_name: str, home: Path) -> Non
         (home / ".cache" / "rcb-env" / "boxes").mkdir(parents=True)
     for folder in ("work", "scratch", "checkout", "venv"):
         (home / folder).mkdir()
-    for name, text in PAPER.items():
-        (home / "small" / name).parent.mkdir(parents=True, exist_ok=True)
-        (home / "small" / name).write_text(text)
+    written = {path for path in write_paper(home / "small", FILES).rglob("*") if path.is_file()}
     for path in (home, *home.rglob("*")):
         os.chown(path, NOBODY, NOBODY)
     mounts = [f"mount --rbind '{place}' '{home / name}'" for place, name in shown.items()]
@@ -117,7 +97,7 @@ def test_a_whole_run_of_an_unprivileged_user(maker_name: str, home: Path) -> Non
     user = f"setpriv --reuid {NOBODY} --regid {NOBODY} {groups} --bounding-set=-all"
     python = f"{home}/venv/bin/python"
     run = f"run --agent reference --dataset {home}/small --sandbox {maker_name} --out run --json"
-    script = [*mounts, f"cd '{home}/work'", f"exec {user} {python} -P -c '{RCB}' {run}"]
+    script = [*mounts, f"cd '{home}/work'", f"exec {user} {python} -P -m rcb_env.cli {run}"]
     done = subprocess.run(
         ["unshare", "--mount", "--propagation", "private", "sh", "-ec", "\n".join(script)],
         env={
@@ -141,7 +121,7 @@ def test_a_whole_run_of_an_unprivileged_user(maker_name: str, home: Path) -> Non
     assert {path.lstat().st_uid for path in made} == {NOBODY}
     assert list((home / "scratch").iterdir()) == []
     left = {path for path in (home / "small").rglob("*") if path.is_file()}
-    assert left == {home / "small" / name for name in PAPER}
+    assert left == written
     removed = subprocess.run(
         [*user.split(), "rm", "-r", str(home / "work" / "run")],
         capture_output=True,

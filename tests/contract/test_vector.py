@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,17 +45,6 @@ def shifts(tree, rng):
     return tree.load("small").shift(rng.numpy.normal(size=3))
 """
 BROKEN_CASES = CASES.replace("2.5)", "2.5, 'too many')")
-PAPER = """
-id: {id}
-title: Small
-authors: [Nobody]
-domain: none
-license: MIT
-dates: {{v1: 2025-01-01}}
-annotated: [src/small.py]
-image: cpu
-limits: {{time_s: 10, memory_mb: 512}}
-"""
 RIGHT = {"tool": "write_region", "arguments": {"code": "    return x * factor + 1\n"}}
 WRONG = {"tool": "write_region", "arguments": {"code": "    return x * 3\n"}}
 RUN_TESTS = {"tool": "run_tests", "arguments": {}}
@@ -65,22 +54,13 @@ ODD = "# é ∇ 🙂\t\r\n"
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+def dataset(tmp_path_factory: pytest.TempPathFactory, write_paper: Callable[..., Path]) -> Dataset:
     """The papers "small", and "broken", whose reference fails: nothing of it can be graded."""
     root = tmp_path_factory.mktemp("set")
     (root / "papers.yaml").write_text("name: two\ntitle: Two\npapers: [small, broken]\n")
     for id, cases in (("small", CASES), ("broken", BROKEN_CASES)):
-        for path, text in {
-            "paper.yaml": PAPER.format(id=id),
-            "paper.md": "Multiply by the factor and add one.\n",
-            "src/small.py": SOURCE,
-            "src/odd.txt": ODD,
-            "tests/cases.py": cases,
-            "tests/checks.py": "",
-        }.items():
-            target = Path(root, id, path)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(text.encode())
+        files = {"src/small.py": SOURCE, "src/odd.txt": ODD, "tests/cases.py": cases}
+        write_paper(root / id, files)
     return load_dataset(root)
 
 

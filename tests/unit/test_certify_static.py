@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,17 +13,6 @@ from rcb_env.dataset.papers import Paper
 from rcb_env.errors import PaperError
 from rcb_env.mutation import mutants
 
-PAPER_YAML = """\
-id: small
-title: Small
-authors: [Nobody]
-domain: none
-license: MIT
-dates: {v1: 2025-01-01}
-annotated: [src/small.py]
-image: cpu
-limits: {time_s: 5, memory_mb: 512}
-"""
 TWO_LINES = """\
 def f(x):
     # <paper2code name="double">
@@ -39,33 +29,28 @@ def f(x):
 """
 
 
-def paper(
-    root: Path, source: str, *, text: str = "# Doubling\n", other: str = "", survivors: str = ""
-) -> Paper:
-    """A native paper with one annotated file, written to disk and loaded."""
-    files = {
-        "paper.yaml": PAPER_YAML,
-        "paper.md": text,
-        "src/small.py": source,
-        "src/other.py": other,
-        "tests/cases.py": "",
-        "tests/checks.py": "",
-    }
-    if survivors:
-        files["tests/survivors.yaml"] = survivors
-    for name, content in files.items():
-        path = root / "small" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
-    return load_dataset(root / "small").papers[0]
+@pytest.fixture
+def paper(tmp_path: Path, write_paper: Callable[..., Path]) -> Callable[..., Paper]:
+    """Makes a paper with one annotated file."""
+
+    def make(
+        source: str, *, text: str = "# Doubling\n", other: str = "", survivors: str = ""
+    ) -> Paper:
+        files = {"paper.md": text, "src/small.py": source, "src/other.py": other}
+        if survivors:
+            files["tests/survivors.yaml"] = survivors
+        folder = write_paper(tmp_path / "small", files, annotated=["src/small.py"])
+        return load_dataset(folder).papers[0]
+
+    return make
 
 
 def messages(found: Paper) -> list[str]:
     return [str(problem).replace(f"{found.root}/", "") for problem in static_problems(found)]
 
 
-def test_a_sound_paper_has_no_problems(tmp_path: Path) -> None:
-    assert messages(paper(tmp_path, TWO_LINES)) == []
+def test_a_sound_paper_has_no_problems(paper: Callable[..., Paper]) -> None:
+    assert messages(paper(TWO_LINES)) == []
 
 
 @pytest.mark.parametrize(
@@ -81,23 +66,23 @@ def test_a_sound_paper_has_no_problems(tmp_path: Path) -> None:
     ],
 )
 def test_an_answer_elsewhere_in_sight_is_a_leak(
-    tmp_path: Path, text: str, other: str, place: str
+    paper: Callable[..., Paper], text: str, other: str, place: str
 ) -> None:
-    (message,) = messages(paper(tmp_path, TWO_LINES, text=text, other=other))
+    (message,) = messages(paper(TWO_LINES, text=text, other=other))
     assert message.startswith("src/small.py:2: small/double its code stands also in " + place)
 
 
-def test_part_of_an_answer_elsewhere_is_no_leak(tmp_path: Path) -> None:
-    assert messages(paper(tmp_path, TWO_LINES, other="y = x * 2\nz = 1\nreturn y\n")) == []
+def test_part_of_an_answer_elsewhere_is_no_leak(paper: Callable[..., Paper]) -> None:
+    assert messages(paper(TWO_LINES, other="y = x * 2\nz = 1\nreturn y\n")) == []
 
 
-def test_a_region_of_one_line_must_be_the_only_such_line(tmp_path: Path) -> None:
-    found = paper(tmp_path, ONE_LINE + "\ndef g(x):\n    return x*2 # same\n")
+def test_a_region_of_one_line_must_be_the_only_such_line(paper: Callable[..., Paper]) -> None:
+    found = paper(ONE_LINE + "\ndef g(x):\n    return x*2 # same\n")
     (message,) = messages(found)
     assert message.endswith("stands also in src/small.py, line 6 of what the agent sees")
 
 
-def test_an_inner_region_may_not_be_readable_in_its_outer_one(tmp_path: Path) -> None:
+def test_an_inner_region_may_not_be_readable_in_its_outer_one(paper: Callable[..., Paper]) -> None:
     source = """\
 def f(x):
     # <paper2code name="all">
@@ -108,36 +93,36 @@ def f(x):
     return x
     # </paper2code name="all">
 """
-    outer, inner = paper(tmp_path, source).challenges
+    outer, inner = paper(source).challenges
     assert leaks(outer) == ()
     assert [problem.line for problem in leaks(inner)] == [3]
 
 
-def test_a_region_that_is_too_long_is_named(tmp_path: Path) -> None:
+def test_a_region_that_is_too_long_is_named(paper: Callable[..., Paper]) -> None:
     source = '# <paper2code name="long">\n' + "".join(f"x{n} = {n}\n" for n in range(61))
-    (message,) = messages(paper(tmp_path, source + '# </paper2code name="long">\n'))
+    (message,) = messages(paper(source + '# </paper2code name="long">\n'))
     assert message.startswith("src/small.py:1: small/long has 61 lines of code; at most 60")
 
 
 def test_regions_in_a_file_that_is_not_listed_are_no_challenges_and_said_to_be_none(
-    tmp_path: Path,
+    paper: Callable[..., Paper],
 ) -> None:
     other = ONE_LINE.replace("x * 2", "x * 3").replace("double", "treble")
-    (message,) = messages(paper(tmp_path, TWO_LINES, other="\n" + other))
+    (message,) = messages(paper(TWO_LINES, other="\n" + other))
     assert message == (
         "src/other.py:3: has 1 region that nobody is asked for: add src/other.py to annotated in paper.yaml"
     )
-    (message,) = messages(paper(tmp_path, TWO_LINES, other=other.rpartition("    #")[0]))
+    (message,) = messages(paper(TWO_LINES, other=other.rpartition("    #")[0]))
     assert message.startswith('src/other.py:2: the region "treble" is never closed')
 
 
-def test_reasons_name_mutants_by_hash_or_by_description(tmp_path: Path) -> None:
+def test_reasons_name_mutants_by_hash_or_by_description(paper: Callable[..., Paper]) -> None:
     first, second = mutants("    return x * 2\n")[:2]
     survivors = (
         f"- {{challenge: small/double, hash: {first.hash}, reason: it is the same}}\n"
         f"- challenge: small/double\n  description: '{second.description}'\n  reason: so is this\n"
     )
-    assert messages(paper(tmp_path, ONE_LINE, survivors=survivors)) == []
+    assert messages(paper(ONE_LINE, survivors=survivors)) == []
 
 
 @pytest.mark.parametrize(
@@ -151,9 +136,9 @@ def test_reasons_name_mutants_by_hash_or_by_description(tmp_path: Path) -> None:
     ],
 )
 def test_reasons_that_fit_nothing_are_named_with_their_line(
-    tmp_path: Path, entry: str, message: str
+    paper: Callable[..., Paper], entry: str, message: str
 ) -> None:
-    (found,) = messages(paper(tmp_path, ONE_LINE, survivors=f"- {entry}\n"))
+    (found,) = messages(paper(ONE_LINE, survivors=f"- {entry}\n"))
     assert found.startswith(f"tests/survivors.yaml:{message}")
 
 

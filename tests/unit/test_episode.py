@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -264,25 +264,16 @@ def test_a_missing_answer_says_why() -> None:
 
 
 @pytest.fixture
-def challenge(tmp_path: Path) -> Challenge:
-    folder = tmp_path / "small"
+def challenge(tmp_path: Path, write_paper: Callable[..., Path]) -> Challenge:
     region = '# <paper2code name="{0}">\nx = "é"\n# </paper2code name="{0}">\n'
-    for path, text in {
-        "paper.yaml": (
-            "id: small\ntitle: T\nauthors: [N]\ndomain: d\nlicense: MIT\nimage: cpu\n"
-            "dates: {v1: 2025-01-01}\nannotated: [src/a.py, src/b.py]\ncontext: [src/c.py]\n"
-            "limits: {time_s: 10, memory_mb: 512}\n"
-        ),
+    files = {
         "paper.md": "The text.\n",
         "src/a.py": "# \udce9\n" + region.format("one"),
         "src/b.py": region.format("two"),
         "src/c.py": "c = 1\n",
         "src/d.py": "d = 1\n",
-        "tests/cases.py": "",
-        "tests/checks.py": "",
-    }.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(text.encode("utf-8", "surrogateescape"))
+    }
+    folder = write_paper(tmp_path / "small", files, context=["src/c.py"])
     return load_dataset(folder).challenge("small/one")
 
 
