@@ -19,15 +19,8 @@ from typing import Any
 
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import BoxDied
-from rcb_env.grading.verdict import (
-    OUT_OF_MEMORY,
-    CaseResult,
-    Purpose,
-    Status,
-    Verdict,
-    error_class,
-    is_out_of_memory,
-)
+from rcb_env.grading.outcome import Told, conclude, ended_its_box, how_it_ended
+from rcb_env.grading.verdict import CaseResult, Purpose, Verdict
 from rcb_env.runner import wire
 from rcb_env.sandbox.box import MIB, Limits, RunRequest, RunResult
 from rcb_env.sandbox.fleet import Fleet
@@ -133,12 +126,14 @@ class IsolatedGrading:
             return Verdict("infra_error", message=message)
         run = self._fleet.run_candidate(run_of(paper, _RUN, argument, challenge.tree(code)))
         if isinstance(run, BoxDied):
-            return ended_its_box(run)
+            return replace(ended_its_box(run), evidence="isolated")
         started = time.monotonic()
         records = _candidate_records(run.result)
         results = self._judge(paper, tests, reference, records)
         timings = {"run_s": run.wall_s, "judge_s": time.monotonic() - started}
-        return _verdict(run, records, results, timings)
+        errors = [header["error"] for header in records.headers if header["error"]]
+        told = Told(results, errors, done=records.done)
+        return replace(conclude(run, told, timings), evidence="isolated")
 
     def outputs(self, challenge: Challenge, purpose: Purpose) -> tuple[Output, ...]:
         """What the reference's cases give, in the order they ran; () if they cannot run.
@@ -268,27 +263,6 @@ def run_of(
     )
 
 
-def ended_its_box(death: BoxDied) -> Verdict:
-    """The verdict on code that ended its box, twice."""
-    if death.out_of_memory:
-        return Verdict("out_of_memory", message=OUT_OF_MEMORY)
-    message = "the tests did not complete: the code ended its sandbox, twice"
-    return Verdict("failed", error_class="other", message=message)
-
-
-def exit_asked_for(errors: Sequence[Mapping[str, Any]]) -> str:
-    """In words, that code under test asked the interpreter to exit, if that was its first error; else empty."""
-    if not errors or errors[0]["type"] != "SystemExit":
-        return ""
-    return f"the tests did not complete: the code called sys.exit({errors[0]['message']})"
-
-
-def how_it_ended(run: RunResult) -> str:
-    """The end of a process, in words."""
-    code = run.exit_code or 0
-    return f"signal {-code}" if code < 0 else f"exit code {code}"
-
-
 def messages(data: bytes, *, max_header_bytes: int = _MAX_HEADER_BYTES) -> Iterator[wire.Message]:
     """The messages a run sent, up to the first that is cut off, malformed or too large."""
     stream = io.BytesIO(data)
@@ -381,41 +355,3 @@ def _read_record(header: Mapping[str, Any]) -> dict[str, Any] | None:
     if error is None and header["error"] is not None:
         return None
     return {"case": case[:200], "seed": seed, "error": error}
-
-
-def _verdict(
-    run: RunResult,
-    records: _Records,
-    results: tuple[CaseResult, ...],
-    timings: Mapping[str, float],
-) -> Verdict:
-    errors = [header["error"] for header in records.headers if header["error"]]
-    first = next((result for result in results if result.outcome != "passed"), None)
-    message = "" if first is None else f"{first.case}: {first.message}"
-    status: Status = "failed"
-    kind: str | None = None
-    if run.ended == "timeout":
-        status, message = "timeout", f"the tests did not end within {run.wall_s:.0f} s"
-    elif run.ended == "memory" or any(map(is_out_of_memory, errors)):
-        status, message = "out_of_memory", OUT_OF_MEMORY
-    elif first is None and run.ended == "exit":
-        status = "passed"
-    elif errors:
-        kind = error_class(errors[0]["kinds"])
-        message = exit_asked_for(errors) or message
-    elif run.ended == "result":
-        kind, message = "other", "the outputs are too large"
-    elif not records.done:
-        kind = "other"
-        message = f"the tests did not complete: their process ended with {how_it_ended(run)}"
-    else:
-        kind = "logic"
-    return Verdict(
-        status,
-        cases=results,
-        error_class=kind,
-        message=message.split("\n")[0],
-        stdout=run.stdout,
-        stderr=run.stderr,
-        timings=timings,
-    )

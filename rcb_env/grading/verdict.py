@@ -18,6 +18,7 @@ Status = Literal[
 ]
 Outcome = Literal["passed", "failed", "error", "not_run"]
 Purpose = Literal["feedback", "final"]
+Evidence = Literal["isolated", "split", "guarded"]
 
 MAX_MESSAGE = 2000  # characters of a verdict's one line
 MAX_CASE_TEXT = 8000  # characters told of one test case
@@ -83,9 +84,17 @@ class Verdict:
     stderr: str = ""
     timings: Mapping[str, float] = field(default_factory=dict)  # seconds
     official_pass: bool | None = None  # the public benchmark's own rule, where it can be applied
+    # What stands behind it. isolated, split: the answer was not where the code ran, and a pass is proven; guarded: it
+    # was, and nothing was noticed. None: nothing ran, or it was stored before this was recorded.
+    evidence: Evidence | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", tidy(self.message, MAX_MESSAGE))
+
+    @property
+    def proven(self) -> bool:
+        """Whether it is a pass of code that ran where the answer was not."""
+        return self.passed and self.evidence in ("isolated", "split")
 
     @property
     def passed(self) -> bool:
@@ -111,6 +120,8 @@ class Verdict:
         try:
             if data["status"] not in get_args(Status):
                 raise ValueError(f"no verdict has the status {data['status']!r}")
+            if data.get("evidence") not in (None, *get_args(Evidence)):
+                raise ValueError(f"no verdict has the evidence {data['evidence']!r}")
             cases = tuple(CaseResult(**case) for case in data["cases"])
             return cls(**{**data, "cases": cases, "notes": tuple(data["notes"])})
         except (KeyError, TypeError) as error:
