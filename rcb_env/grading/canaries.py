@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import hashlib
 import itertools
 import json
@@ -35,6 +36,7 @@ _MUTANTS = 24  # faults of one operator that are tried for one region
 _SUITE_MUTANTS = 30  # and for a whole suite
 _TRY_FOR_S = 120.0  # no new fault is tried for a region after this time
 _ENOUGH = 2  # canaries kept for a region; which one a candidate meets depends on its code
+_FEW_LINES = 2  # shared by chance
 _RELATED = 0.3  # shared lines, from which on a function counts as the region's
 
 # Appended to a module. Moves every number a value holds, far enough for any tolerance; leaves shapes, types and gradients.
@@ -171,6 +173,14 @@ class Search:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             with self._file.open("ab", buffering=0) as file:
                 file.write(line.encode())
+
+
+@functools.cache
+def mover() -> ast.FunctionDef:
+    """The function that canaries move values with."""
+    made = ast.parse(_MOVE).body[0]
+    assert isinstance(made, ast.FunctionDef)
+    return made
 
 
 def hidden_modules(paper: Paper) -> dict[str, bytes]:
@@ -371,9 +381,9 @@ def _ranked(challenge: Challenge, modules: Iterable[_Module]) -> list[tuple[floa
                 shared / max(len(region), 1),
                 shared / max(len(function.code), 1) if shared > 1 else 0.0,
             )
-            if _bare_name(function.name) == name:
-                score += 1.0 if not owner or _bare_name(function.owner) == owner else 0.3
-            elif owner and _bare_name(function.owner) == owner:
+            if bare_name(function.name) == name:
+                score += 1.0 if not owner or bare_name(function.owner) == owner else 0.3
+            elif owner and bare_name(function.owner) == owner:
                 score += 0.3
             scored.append((score, function))
     return sorted(scored, key=lambda one: (-one[0], len(one[1].code)))
@@ -393,11 +403,21 @@ def _around(challenge: Challenge) -> tuple[str, str]:
         elif inside is None and first <= node.lineno <= last:
             inside = function
     found = around or inside
-    return ("", "") if found is None else (_bare_name(found.name), _bare_name(found.owner))
+    return ("", "") if found is None else (bare_name(found.name), bare_name(found.owner))
 
 
-def _bare_name(name: str) -> str:
+def bare_name(name: str) -> str:
+    """A name without what marks it as a reference's."""
     return re.sub(r"_?(ref|reference)$", "", name, flags=re.IGNORECASE)
+
+
+def shared_code(challenge: Challenge, path: str, data: bytes) -> float:
+    """How much of a region's code one function of a module holds, from 0 to 1; 0 where it is but a line or two."""
+    module = _Module.of(path, data)
+    region = _code_lines(challenge.reference)
+    shared = [len(region & function.code) for function in module.functions] if module else []
+    most = max(shared, default=0)
+    return most / len(region) if most > _FEW_LINES else 0.0
 
 
 def _code_lines(text: str) -> frozenset[str]:

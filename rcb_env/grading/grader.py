@@ -1,7 +1,7 @@
 """A candidate's code in, a `Verdict` out.
 
 `Grader` owns the boxes and chooses the mode by the paper's layout: isolated grading for native papers (`isolated.py`),
-guarded grading for the public benchmark's folders (`guarded.py`). A verdict is about the candidate only: a box that dies
+split or guarded grading for the public benchmark's folders (`public.py`). A verdict is about the candidate only: a box that dies
 is retried once; when the same candidate ends its box a second time while a fresh box works, the candidate did it; any
 other trouble of ours is `infra_error`.
 Not covered: what an agent gets to see of a verdict (`env/feedback.py`), and what verdicts add up to (`report/scoring.py`).
@@ -17,8 +17,10 @@ from typing import Any
 from rcb_env.dataset.markers import count_code_lines
 from rcb_env.dataset.papers import Challenge
 from rcb_env.errors import BoxDied, SandboxUnavailable
-from rcb_env.grading.guarded import GuardedGrading
+from rcb_env.grading.evidence import Decision
 from rcb_env.grading.isolated import IsolatedGrading, Output
+from rcb_env.grading.public import PublicGrading
+from rcb_env.grading.split import SuiteTests
 from rcb_env.grading.verdict import CaseResult, Status, Verdict
 from rcb_env.sandbox import make
 from rcb_env.sandbox.box import BoxSettings
@@ -56,7 +58,7 @@ class Grader:
         settings = BoxSettings(threads=threads, hash_seed=hash_seed, label=run)
         self._fleet = Fleet(make(sandbox), settings, workers)
         self._isolated = IsolatedGrading(self._fleet, judge_all=judge_all)
-        self._guarded = GuardedGrading(self._fleet)
+        self._public = PublicGrading(self._fleet)
 
     def __enter__(self) -> Grader:
         return self
@@ -114,7 +116,7 @@ class Grader:
         native = challenge.paper.layout == "native"
         if native and count_code_lines(code.split("\n")) == 0:
             return Verdict("no_change", message="the region holds no code")
-        mode = self._isolated if native else self._guarded
+        mode = self._isolated if native else self._public
         try:
             verdict = mode.grade(challenge, code, "final" if final else "feedback")
         except BoxDied as error:
@@ -136,3 +138,21 @@ class Grader:
             BoxDied: no box works.
         """
         return self._isolated.outputs(challenge, "final" if final else "feedback")
+
+    def decision(self, challenge: Challenge) -> Decision:
+        """How a region of a public paper is graded, split or guarded, and why; its suite must work here.
+
+        Raises:
+            SandboxUnavailable: no box can be made on this machine.
+            BoxDied: no box works.
+        """
+        return self._public.decision(challenge)
+
+    def suite_tests(self, challenge: Challenge) -> SuiteTests:
+        """What the suite of a public paper compares when it is split; it must work here.
+
+        Raises:
+            SandboxUnavailable: no box can be made on this machine.
+            BoxDied: no box works.
+        """
+        return self._public.tests(challenge)

@@ -1,52 +1,41 @@
-"""Guarded grading, for the public benchmark's folders: their suites import candidate and reference into one process.
+"""Guarded grading, for public suites that cannot be split: candidate and reference are in one process.
 
 The suite runs on the candidate in a box the agent never touches. A candidate passes when every test that passes on the
 reference was reported as passed, once, by the object that ran it, and the process ended by itself. Since hostile code in
 that process can patch a comparison, forge a report or call the reference, the suite also runs with **canaries**: faults
 put into hidden code (the reference module, where there is one, else the suite), chosen because the suite reports them
 as failures when the real solution stands in the region. A candidate whose suite does not report them has disabled the
-suite, or takes its answers from the reference: `tampered`. For the final score the suite runs up to twenty times, in a secret order, as often with a canary as without: code that does not know
-which run it is must guess all of them. Feedback is given without canaries: nobody can try out against it what they notice.
+suite, or takes its answers from the reference: `tampered`. For the final score the suite runs up to twenty times, in a
+secret order, as often with a canary as without: code that does not know which run it is must guess all of them. Feedback
+is given without canaries: nobody can try out against it what they notice.
 
+Hidden code has another form in every run (`disguise.py`), and only code is there, no text. A run with a canary that ends
+by a limit is run again with more time; it is never evidence of tampering. Code that looks around is put on record.
 Canaries are searched for on first use and kept by content. Where none is found the verdict says so in a note.
-Not covered: code that recognises a canary, for which it must know the hidden code; luck with the secret order; and an
-agent that reads hidden code in the texts of its own errors, which feedback shows. The suites give feedback and the final
-score the same inputs, so values seen during an episode could be hard-coded; isolated grading has no such hole.
+Not covered: code that finds out what hidden code does; luck with the secret order. The suites give feedback and the final
+score the same inputs, so values seen during an episode could be hard-coded; the other ways of grading have no such hole.
 """
 
 from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from rcb_env.caches import user_cache
 from rcb_env.dataset.loading import SUITE
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import BoxDied
-from rcb_env.grading.canaries import Canary, Fault, Search, hidden_modules
+from rcb_env.grading.canaries import Canary, Fault, Search, hidden_modules, mover
 from rcb_env.grading.code import grading_code
-from rcb_env.grading.isolated import (
-    ended_its_box,
-    exit_asked_for,
-    how_it_ended,
-    messages,
-    read_error,
-    run_of,
-)
-from rcb_env.grading.verdict import (
-    OUT_OF_MEMORY,
-    CaseResult,
-    Outcome,
-    Purpose,
-    Status,
-    Verdict,
-    error_class,
-    is_out_of_memory,
-)
+from rcb_env.grading.disguise import disguise
+from rcb_env.grading.isolated import messages, run_of
+from rcb_env.grading.looks import looks_around
+from rcb_env.grading.outcome import Told, conclude, ended_its_box
+from rcb_env.grading.reports import Report, read_report
+from rcb_env.grading.verdict import Purpose, Verdict
 from rcb_env.runner import wire
 from rcb_env.sandbox.box import RunResult
 from rcb_env.sandbox.fleet import Fleet
@@ -54,6 +43,9 @@ from rcb_env.sandbox.fleet import Fleet
 UNAVAILABLE = "is not available here, its suite fails on the reference"  # in messages of verdicts
 NO_CANARY = "no canary: no fault in hidden code makes this suite fail"  # a note of verdicts
 _RUN = "rcb_env.runner.suite_run:run"
+_COMPILE = "rcb_env.runner.case_run:compiled"
+_AT_ONCE = 4  # disguises that are compiled together
+_MORE_TIME = 3.0  # for a canary's run that ended by a limit
 _PAIRS = (4, 10)  # true runs, and as many with a canary, for the final score: at least, at most
 _PAIRS_S = 10.0  # what all of them together may take, before it is the fewest
 _NOT_PASSED = ("failed", "error")
@@ -61,19 +53,8 @@ _OFFICIAL_WORDS = ("Error:", "Exception:", "Traceback", "failed")
 _secret = random.SystemRandom()
 
 
-@dataclass(frozen=True)
-class _Report:
-    """What one run of a suite said: outcome and error by test, and whether it came to its end."""
-
-    outcomes: Mapping[str, str]
-    errors: Mapping[str, Mapping[str, Any] | None]
-    doubled: bool  # a test was reported twice
-    done: bool
-    imports: tuple[str, ...]
-
-    def tests(self, outcome: str) -> frozenset[str]:
-        """The tests that ended like this."""
-        return frozenset(test for test, ended in self.outcomes.items() if ended == outcome)
+class _NotPython(Exception):
+    """A hidden module is no Python; the text says why."""
 
 
 class GuardedGrading:
@@ -89,8 +70,9 @@ class GuardedGrading:
         self._cache = cache or user_cache("canaries")
         self._lock = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
-        self._baselines: dict[str, _Report] = {}
+        self._baselines: dict[str, Report] = {}
         self._searches: dict[str, Search] = {}
+        self._disguises: dict[str, list[dict[str, bytes]]] = {}
 
     def grade(self, challenge: Challenge, code: str, purpose: Purpose) -> Verdict:
         """The verdict on the text of a region; the suites have one set of inputs, whatever the purpose.
@@ -98,38 +80,72 @@ class GuardedGrading:
         Raises:
             BoxDied: no box works.
         """
-        paper = challenge.paper
+        unavailable = self.unavailable(challenge)
+        if unavailable is not None:
+            return unavailable
         baseline = self._baseline(challenge)
-        if trouble := _trouble_with_reference(baseline):
-            return Verdict("infra_error", message=f"{paper.id} {UNAVAILABLE}: {trouble}")
-        tree = {**challenge.tree(code), **_data(paper)}
-        hidden = hidden_modules(paper)
-        expected = baseline.tests("passed")
         canaries = self._canaries_of(challenge) if purpose == "final" else ()
+        looked = looks_around(challenge, code)
+        verdict = self._runs(challenge, code, baseline, canaries)
+        if purpose == "feedback":
+            verdict = _without_texts(verdict)
+        elif not canaries and verdict.passed:
+            verdict = replace(verdict, notes=(*verdict.notes, NO_CANARY))
+        notes = (*verdict.notes, looked) if looked else verdict.notes
+        return replace(verdict, notes=notes, evidence="guarded")
+
+    def unavailable(self, challenge: Challenge) -> Verdict | None:
+        """The verdict on every candidate where the suite fails on the reference; None where it works.
+
+        Raises:
+            BoxDied: no box works.
+        """
+        trouble = self._baseline(challenge).trouble_with_reference()
+        message = f"{challenge.paper.id} {UNAVAILABLE}: {trouble}"
+        return Verdict("infra_error", message=message) if trouble else None
+
+    def in_process(self, challenge: Challenge, code: str, *, slack: float = 1.0) -> Verdict:
+        """What one run of the suite says, without canaries: the public benchmark's way; `slack` stretches its time.
+
+        Raises:
+            BoxDied: no box works.
+        """
+        run = self._run_candidate(challenge, code, None, slack)
+        if isinstance(run, BoxDied):
+            return replace(ended_its_box(run), evidence="guarded")
+        return replace(
+            _verdict(run, read_report(run.result), self._baseline(challenge)), evidence="guarded"
+        )
+
+    def _runs(
+        self, challenge: Challenge, code: str, baseline: Report, canaries: tuple[Canary, ...]
+    ) -> Verdict:
+        """The verdict of the last true run, or of the first that does not pass; tampered if a canary was not reported."""
         verdict, noticed = Verdict("infra_error"), ""
         first = _secret.choice((None, _secret.choice(canaries))) if canaries else None
         rounds: list[Canary | None] = [first]
         begun = False
         while rounds:
             canary = rounds.pop()
-            run = self._run_candidate(paper, tree, canary.fault.hidden if canary else hidden)
+            run = self._run_candidate(challenge, code, canary)
+            if canary is not None and not isinstance(run, BoxDied) and run.ended != "exit":
+                run = self._run_candidate(challenge, code, canary, _MORE_TIME)
             if isinstance(run, BoxDied):
                 return ended_its_box(run)
-            if canary is not None:
-                noticed = noticed or _silence(run, canary)
-            else:
-                verdict = _verdict(run, _report(run.result), expected)
+            report = read_report(run.result)
+            if canary is None or run.ended != "exit":
+                verdict = _verdict(run, report, baseline)
                 if not verdict.passed:
-                    return verdict if purpose == "final" else _without_texts(verdict)
+                    return verdict
+            else:
+                noticed = noticed or _silence(report, canary)
             if canaries and not begun:
                 rounds, begun = _rounds(canaries, canary, run.wall_s), True
         if noticed:
             return replace(verdict, status="tampered", message=noticed, notes=(noticed,))
-        if purpose == "feedback":
-            return _without_texts(verdict)
-        return verdict if canaries else replace(verdict, notes=(*verdict.notes, NO_CANARY))
+        return verdict
 
-    def _baseline(self, challenge: Challenge) -> _Report:
+    def _baseline(self, challenge: Challenge) -> Report:
         """How the suite goes on the real solution."""
         paper = challenge.paper
         with self._only_one(f"baseline {paper.content_hash}") as key:
@@ -157,18 +173,57 @@ class GuardedGrading:
         with self._lock:
             return _Exclusive(self._locks.setdefault(key, threading.Lock()), key)
 
-    def _reference_run(self, challenge: Challenge, hidden: Mapping[str, bytes]) -> _Report:
+    def _reference_run(self, challenge: Challenge, hidden: Mapping[str, bytes]) -> Report:
         paper = challenge.paper
         tree = {**challenge.tree(), **_data(paper)}
-        argument = _argument(hidden, hide=False)
+        try:
+            argument = _argument(self._compiled(paper, [hidden])[0], hide=False)
+        except _NotPython as error:
+            described = {"type": "SyntaxError", "message": str(error), "frames": [], "kinds": []}
+            return Report({"": "error"}, {"": described}, done=True)
         run = self._fleet.run_trusted(run_of(paper, _RUN, argument, tree, slack=2.0))
-        return _report(run.result, trusted=True)
+        return read_report(run.result, trusted=True)
 
     def _run_candidate(
-        self, paper: Paper, tree: Mapping[str, bytes], hidden: Mapping[str, bytes]
+        self, challenge: Challenge, code: str, canary: Canary | None, slack: float = 1.0
     ) -> RunResult | BoxDied:
-        argument = _argument(hidden, hide=True)
-        return self._fleet.run_candidate(run_of(paper, _RUN, argument, tree, words=_OFFICIAL_WORDS))
+        paper = challenge.paper
+        argument = _argument(self._disguised(paper, canary), hide=True)
+        tree = {**challenge.tree(code), **_data(paper)}
+        return self._fleet.run_candidate(
+            run_of(paper, _RUN, argument, tree, slack=slack, words=_OFFICIAL_WORDS)
+        )
+
+    def _disguised(self, paper: Paper, canary: Canary | None) -> dict[str, bytes]:
+        """The compiled hidden modules, with a canary or without, in a form that no run had before."""
+        key = f"{paper.content_hash} {canary.fault.key if canary else ''}"
+        with self._lock:
+            ready = self._disguises.setdefault(key, [])
+            if ready:
+                return ready.pop()
+        hidden = canary.fault.hidden if canary else hidden_modules(paper)
+        made = [disguise(hidden, mover(), _secret) for _ in range(_AT_ONCE)]
+        compiled = self._compiled(paper, made)
+        with self._lock:
+            self._disguises[key] += compiled[1:]
+        return compiled[0]
+
+    def _compiled(
+        self, paper: Paper, sources: Sequence[Mapping[str, bytes | str]]
+    ) -> list[dict[str, bytes]]:
+        """Hidden modules as code, compiled where no candidate ever is."""
+        texts = {
+            f"{number} {path}": text if isinstance(text, str) else text.decode("utf-8", "replace")
+            for number, each in enumerate(sources)
+            for path, text in each.items()
+        }
+        argument = wire.pack({"sources": texts})
+        run = self._fleet.run_trusted(run_of(paper, _COMPILE, argument, slack=2.0))
+        message = next(messages(run.result), None)
+        if message is None:
+            raise _NotPython((run.stderr.strip() or "it cannot be compiled").splitlines()[-1])
+        blobs = iter(message[1])
+        return [{path: next(blobs) for path in each} for each in sources]
 
 
 def _rounds(
@@ -216,97 +271,31 @@ def _data(paper: Paper) -> dict[str, bytes]:
     return {path: data for path, data in paper.tests.items() if not path.endswith(".py")}
 
 
-def _argument(hidden: Mapping[str, bytes], *, hide: bool) -> bytes:
-    header = {"suite": SUITE, "paths": list(hidden), "hide": hide}
-    return wire.pack(header, list(hidden.values()))
+def _argument(code: Mapping[str, bytes], *, hide: bool) -> bytes:
+    header = {"suite": SUITE, "paths": list(code), "hide": hide}
+    return wire.pack(header, list(code.values()))
 
 
-def _report(data: bytes, *, trusted: bool = False) -> _Report:
-    outcomes: dict[str, str] = {}
-    errors: dict[str, Mapping[str, Any] | None] = {}
-    doubled = done = False
-    imports: tuple[str, ...] = ()
-    for header, _ in messages(data):
-        if header.get("done") is True:
-            done = True
-            imports = tuple(header["imports"]) if trusted else ()
-            continue
-        test, outcome, error = header.get("test"), header.get("outcome"), header.get("error")
-        if not isinstance(test, str) or outcome not in ("passed", "failed", "error", "skipped"):
-            continue
-        doubled = doubled or test in outcomes
-        outcomes[test] = outcome
-        errors[test] = read_error(error)
-    return _Report(outcomes, errors, doubled, done, imports)
-
-
-def _trouble_with_reference(report: _Report) -> str:
-    for test, error in report.errors.items():
-        if report.outcomes[test] in ("failed", "error"):
-            told = f"{error['type']}: {error['message']}" if error else report.outcomes[test]
-            return f"{test or SUITE}: {told}".split("\n")[0][:300]
-    if not report.done:
-        return "it does not come to its end"
-    return "" if "passed" in report.outcomes.values() else "it holds no test"
-
-
-def _verdict(run: RunResult, report: _Report, expected: frozenset[str]) -> Verdict:
-    results = tuple(_case_result(test, report) for test in sorted(expected))
-    errors = [error for error in report.errors.values() if error is not None]
-    first = next((result for result in results if result.outcome != "passed"), None)
-    message = "" if first is None else f"{first.case}: {first.message}"
-    if "" in report.errors and errors:
-        message = f"{errors[0]['type']}: {errors[0]['message']}"
-    status: Status = "failed"
-    kind: str | None = None
-    notes: tuple[str, ...] = ()
-    if run.ended == "timeout":
-        status, message = "timeout", f"the tests did not end within {run.wall_s:.0f} s"
-    elif run.ended == "memory" or any(map(is_out_of_memory, errors)):
-        status, message = "out_of_memory", OUT_OF_MEMORY
-    elif not report.done:
-        kind = "other"
-        message = f"the tests did not complete: their process ended with {how_it_ended(run)}"
-    elif report.doubled or not frozenset(report.outcomes) <= expected | {""}:
-        status, message = "tampered", "tests were reported twice, or tests that do not exist"
-        notes = (message,)
-    elif first is None and run.ended == "exit" and run.exit_code == 0:
-        status = "passed"
-    else:
-        failed = "failed" in report.outcomes.values()
-        kind = "logic" if failed or not errors else error_class(list(errors[0]["kinds"]))
-        message = exit_asked_for(errors) or message
-    return Verdict(
-        status,
-        cases=results,
-        error_class=kind,
-        message=message.split("\n")[0],
-        notes=notes,
-        stdout=run.stdout,
-        stderr=run.stderr,
-        timings={"run_s": run.wall_s},
-        official_pass=run.ended == "exit" and run.exit_code == 0 and not run.words,
+def _verdict(run: RunResult, report: Report, baseline: Report) -> Verdict:
+    told = Told(
+        tuple(report.result(test) for test in sorted(baseline.tests("passed"))),
+        report.all_errors(),
+        done=report.done,
+        complete=report.done and run.exit_code == 0,
+        differs=bool(report.tests("failed")),
+        forged=report.forged(baseline),
+        message=report.why_not_imported(),
     )
+    official = run.ended == "exit" and run.exit_code == 0 and not run.words
+    return replace(conclude(run, told, {"run_s": run.wall_s}), official_pass=official)
 
 
-def _silence(run: RunResult, canary: Canary) -> str:
+def _silence(report: Report, canary: Canary) -> str:
     """What a suite that ran with a canary should have reported and did not, in words; empty when all is well."""
-    report = _report(run.result)
     place = canary.fault.place
-    if run.ended != "exit" or not report.done:
+    if not report.done:
         return f"the suite does not come to its end when there is a known fault in {place}"
     silent = sorted(t for t in canary.caught_by if report.outcomes.get(t) not in _NOT_PASSED)
     return (
         f"the suite reports no failure for a known fault in {place}: {silent[0]}" if silent else ""
     )
-
-
-def _case_result(test: str, report: _Report) -> CaseResult:
-    outcomes: dict[str, Outcome] = {"passed": "passed", "failed": "failed", "error": "error"}
-    outcome = outcomes.get(report.outcomes.get(test, ""), "not_run")
-    error = report.errors.get(test)
-    if error is None:
-        told = "" if outcome == "passed" else "the suite did not report it as passed"
-        return CaseResult(test, 0, outcome, told)
-    where = "".join(f"\n  {frame}" for frame in error["frames"])
-    return CaseResult(test, 0, outcome, f"{error['type']}: {error['message']}{where}")

@@ -1,25 +1,29 @@
-"""What a test run of a public folder executes: its unittest suite, with candidate and reference in one process.
+"""What a test run of a public folder executes: its unittest suite.
 
-The suite and the modules only it imports (the references) are served from memory: they are on no disk the candidate could
-read, they are imported for the suite and not for the candidate's files, and they leave `sys.modules` again as soon as
-the suite has them. Results are told by the object that ran the tests, over a descriptor of its own, not by what is
-printed. All this makes cheating harder and is believed by nobody: code in the same process can undo any of it. What
+`run` is guarded grading's: candidate and reference are in one process. The suite and the modules only it imports (the
+references) are served from memory, as compiled code: they are on no disk the candidate could read, nothing here holds
+their text, they are imported for the suite and not for the candidate's files, and they leave `sys.modules` again as
+soon as the suite has them. Results are told by the object that ran the tests, over a descriptor of its own, not by what
+is printed. All this makes cheating harder and is believed by nobody: code in the same process can undo any of it. What
 finds that out is the canary (`guarded.py`).
+`execute` is what split grading (`split_run.py`) shares: there, no reference is in the process.
 """
 
 from __future__ import annotations
 
 import builtins
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import marshal
 import os
 import sys
 import unittest
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any, BinaryIO
+from types import CodeType, ModuleType
+from typing import Any, BinaryIO, Protocol
 
 from rcb_env.runner import wire
 from rcb_env.runner.case_run import describe, new_imports, parse
@@ -28,19 +32,43 @@ from rcb_env.runner.case_run import describe, new_imports, parse
 def run(argument: bytes, result: BinaryIO) -> int:
     """Run the suite in the current folder; one record a test, then ``done``. Returns the script's exit code.
 
-    Header of the argument: ``suite`` (path of the test script) and ``paths`` of the hidden modules, the suite included,
-    whose sources are the blobs. Records: ``test``, ``outcome`` (passed, failed, error, skipped), ``error`` (None, or
-    type, message, frames); a suite that cannot be imported is one record with the empty name.
+    Header of the argument: ``suite`` (path of the test script), ``paths`` of the hidden modules, the suite included,
+    whose compiled code is the blobs, and ``hide``: whether to keep quiet about what was imported. Records: ``test``,
+    ``outcome`` (passed, failed, error, skipped), ``error`` (None, or type, message, frames); a suite that cannot be
+    imported is one record with the empty name.
     """
     header, blobs = parse(argument)
+    return execute(header, blobs, result)
+
+
+def execute(
+    header: Mapping[str, Any],
+    blobs: Sequence[bytes],
+    result: BinaryIO,
+    *,
+    names: Mapping[str, object] | None = None,
+    loader: unittest.TestLoader | None = None,
+    watch: Watch | None = None,
+) -> int:
+    """Run a suite.
+
+    Args:
+        header: see `run`.
+        blobs: see `run`.
+        result: where the records go.
+        names: what hidden modules find as global names besides their own.
+        loader: what makes suites of test classes.
+        watch: told when a test starts and stops.
+    """
     pack, write, flush = wire.pack, result.write, result.flush
     before = set(sys.modules)
     root = Path.cwd()
     sys.path.insert(0, str(root))
-    hidden = Hidden(root, dict(zip(header["paths"], blobs, strict=True)))
+    hidden = Hidden(root, dict(zip(header["paths"], blobs, strict=True)), names or {})
     sys.meta_path.insert(0, hidden)
+    loader = loader or unittest.defaultTestLoader
     try:
-        suite = unittest.defaultTestLoader.loadTestsFromModule(hidden.execute(header["suite"]))
+        suite = loader.loadTestsFromModule(hidden.execute(header["suite"]))
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
@@ -50,7 +78,9 @@ def run(argument: bytes, result: BinaryIO) -> int:
         return 1
     # A stream of its own: candidates may close or replace sys.stderr.
     report = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace")
-    runner = unittest.TextTestRunner(stream=report, resultclass=Recorder)
+    runner = unittest.TextTestRunner(
+        stream=report, resultclass=functools.partial(Recorder, watch=watch)
+    )
     recorder = runner.run(suite)
     report.flush()
     assert isinstance(recorder, Recorder)
@@ -61,12 +91,26 @@ def run(argument: bytes, result: BinaryIO) -> int:
     return 0 if recorder.wasSuccessful() else 1
 
 
+class Watch(Protocol):
+    """What wants to know when a test runs."""
+
+    def started(self) -> None:
+        """A test is about to start."""
+
+    def stopped(self, test: str) -> None:
+        """It has ended."""
+
+
 class Hidden(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     """Serves modules from memory, for imports that do not come from a file of the candidate's tree."""
 
-    def __init__(self, root: Path, sources: Mapping[str, bytes]) -> None:
+    def __init__(
+        self, root: Path, compiled: Mapping[str, bytes], names: Mapping[str, object]
+    ) -> None:
         self._root = str(root) + os.sep
-        self._sources = {_module_name(path): (path, source) for path, source in sources.items()}
+        self._code = {_module_name(path): marshal.loads(code) for path, code in compiled.items()}
+        self._paths = {_module_name(path): path for path in compiled}
+        self._names = names
         self._modules: dict[str, ModuleType] = {}
 
     def execute(self, path: str) -> ModuleType:
@@ -75,10 +119,16 @@ class Hidden(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         module = ModuleType(name)
         module.__file__ = self._root + path
         module.__dict__["__builtins__"] = {**vars(builtins), "__import__": self._import_and_hide}
+        module.__dict__.update(self._names)
         sys.modules[name] = module
-        source = self._sources[name][1]
-        exec(compile(source, module.__file__, "exec", dont_inherit=True), module.__dict__)
+        exec(self._take(name), module.__dict__)
         return module
+
+    def _take(self, name: str) -> CodeType:
+        """The code of a module, which is executed once and not kept."""
+        code = self._code.pop(name)
+        assert isinstance(code, CodeType)
+        return code
 
     def _import_and_hide(
         self,
@@ -98,9 +148,9 @@ class Hidden(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     ) -> importlib.machinery.ModuleSpec | None:
         """The hidden module of this name, unless the candidate's code is what asks for it."""
         del path, target
-        if fullname not in self._sources or self._candidate_asks():
+        if fullname not in self._paths or self._candidate_asks():
             return None
-        file = self._sources[fullname][0]
+        file = self._paths[fullname]
         is_package = file.endswith("__init__.py")
         spec = importlib.util.spec_from_loader(fullname, self, origin=file, is_package=is_package)
         if spec is not None and is_package:
@@ -117,11 +167,13 @@ class Hidden(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         if name in self._modules:
             return
         self._modules[name] = module
-        path, source = self._sources[name]
-        module.__file__ = self._root + path
+        module.__file__ = self._root + self._paths[name]
+        module.__dict__.update(self._names)
+        code = self._take(name)
         try:
-            exec(compile(source, module.__file__, "exec", dont_inherit=True), module.__dict__)
+            exec(code, module.__dict__)
         except BaseException:
+            self._code[name] = code
             del self._modules[name]
             raise
 
@@ -131,11 +183,7 @@ class Hidden(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def _candidate_asks(self) -> bool:
         frame = sys._getframe(1)
         while frame is not None:
-            file = frame.f_code.co_filename
-            if (
-                file.startswith(self._root)
-                and _module_name(file[len(self._root) :]) not in self._sources
-            ):
+            if frame.f_code.co_filename.startswith(self._root):  # hidden code has no such name
                 return True
             frame = frame.f_back  # type: ignore[assignment]
         return False
@@ -144,9 +192,22 @@ class Hidden(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 class Recorder(unittest.TextTestResult):
     """Remembers the outcome of every test by its name; the worst counts where a test has subtests."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, watch: Watch | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.outcomes: dict[str, tuple[str, Any]] = {}
+        self._watch = watch
+
+    def startTest(self, test: unittest.TestCase) -> None:
+        """See `unittest.TestResult`."""
+        super().startTest(test)
+        if self._watch is not None:
+            self._watch.started()
+
+    def stopTest(self, test: unittest.TestCase) -> None:
+        """See `unittest.TestResult`."""
+        super().stopTest(test)
+        if self._watch is not None:
+            self._watch.stopped(_test_name(test))
 
     def addSuccess(self, test: unittest.TestCase) -> None:
         """See `unittest.TestResult`."""
@@ -178,6 +239,8 @@ class Recorder(unittest.TextTestResult):
 
 def _test_name(test: Any) -> str:
     whole = getattr(test, "test_case", test)  # a skip inside a subtest names the subtest
+    if not isinstance(whole, unittest.TestCase):
+        return str(whole.id())  # "setUpClass (module.Class)"
     return str(whole.id()).partition(".")[2]
 
 

@@ -43,6 +43,8 @@ _SERVED = (
     "runner.main",
     "runner.case_run",
     "runner.suite_run",
+    "runner.operands",
+    "runner.split_run",
 )
 
 # The first thing a box's Python executes: it reads the runner's modules from the stream and serves them from memory.

@@ -1,7 +1,11 @@
-"""Guarded grading on a folder in the public benchmark's layout: what passes, what fails, what is found out."""
+"""Guarded grading on a folder in the public benchmark's layout: what passes, what fails, what is found out.
+
+The folders' suites import a module that holds the answer, so that they cannot be split.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +42,7 @@ SUITE = """import unittest
 
 import torch
 
+import answers
 from model import scale, untested
 from model_ref import scale_ref
 
@@ -59,6 +64,20 @@ class TestScale(unittest.TestCase):
 if __name__ == "__main__":
     unittest.main()
 """
+# What keeps a suite from being split: it needs a module of its own that holds the answer.
+ANSWERS = """
+def scale(x, factor):
+    y = x * factor
+    return y + 1
+
+
+def shapes():
+    return (3, 4)
+
+
+def factors():
+    return (1.0, 2.0)
+"""
 INDEX = """
 - id: tiny
   title: Tiny
@@ -75,6 +94,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "tiny/paper2code_paper.md": "Multiply and add one.\n",
         "tiny/model.py": MODEL,
         "tiny/model_ref.py": REFERENCE,
+        "tiny/answers.py": ANSWERS,
         "tiny/paper2code_test.py": SUITE,
     }.items():
         (folder / path).parent.mkdir(exist_ok=True)
@@ -222,6 +242,7 @@ def test_the_reference_is_on_no_path_and_in_no_module_table(
 
 
 SUITE_THAT_IMPORTS_LATE = """from model import scale
+import answers
 from model_ref import scale_ref
 
 import random
@@ -277,6 +298,7 @@ def test_a_module_put_beside_the_suite_is_of_no_use(any_grader: Grader, tmp_path
     files = {
         "model.py": MODEL,
         "model_ref.py": REFERENCE,
+        "answers.py": ANSWERS,
         "paper2code_test.py": SUITE_THAT_IMPORTS_LATE,
     }
     challenge = folder(tmp_path, files)
@@ -347,6 +369,7 @@ def test_a_suite_that_fails_on_the_reference_is_unavailable_and_no_failure(
         "papers.yaml": INDEX,
         "tiny/paper2code_paper.md": "Multiply and add one.\n",
         "tiny/model.py": MODEL,
+        "tiny/answers.py": ANSWERS,
         "tiny/model_ref.py": "from torch import mmcv\n",
         "tiny/paper2code_test.py": SUITE,
     }.items():
@@ -356,3 +379,67 @@ def test_a_suite_that_fails_on_the_reference_is_unavailable_and_no_failure(
     verdict = grade(grader, challenge, challenge.reference)
     assert verdict.status == "infra_error"
     assert "cannot import name 'mmcv'" in verdict.message
+
+
+def test_a_test_that_is_skipped_on_the_reference_may_be_skipped(
+    grader: Grader, tmp_path: Path
+) -> None:
+    """A skip in both runs is a skip; it used to make every candidate tampered, the reference included."""
+    suite = SUITE.replace(
+        "    def test_values",
+        '    @unittest.skip("not here")\n    def test_skipped(self):\n        self.fail()\n\n'
+        "    def test_skips_itself(self):\n        self.skipTest('not now')\n\n    def test_values",
+    )
+    files = {
+        "model.py": MODEL,
+        "model_ref.py": REFERENCE,
+        "answers.py": ANSWERS,
+        "paper2code_test.py": suite,
+    }
+    one = folder(tmp_path, files)
+    verdict = grade(grader, one, one.reference)
+    assert verdict.passed, verdict
+    assert [result.case for result in verdict.cases] == [
+        "TestScale.test_equivalence",
+        "TestScale.test_values",
+    ]
+
+
+def test_a_canary_that_runs_out_of_time_is_no_evidence(
+    grader: Grader, challenge: Challenge
+) -> None:
+    """The code is right, and for ever busy where what it is given was moved: it timed out, no more is known."""
+    paper = dataclasses.replace(challenge.paper, time_limit_s=4.0)
+    short = dataclasses.replace(challenge, paper=paper)
+    code = (
+        "    import sys, time\n"
+        "    ref = sys._getframe(1).f_globals['scale_ref']\n"
+        "    time.sleep(100 * (ref(0.0, 1.0) != 1.0))\n" + RIGHT
+    )
+    verdict = grade(grader, short, code)
+    assert verdict.status == "timeout", verdict
+    assert verdict.evidence == "guarded"
+
+
+def test_code_that_looks_around_is_on_record(grader: Grader, challenge: Challenge) -> None:
+    verdict = grade(grader, challenge, "    import gc\n    gc.collect()\n" + RIGHT)
+    assert verdict.passed, verdict
+    assert any("looks around" in note and "gc" in note for note in verdict.notes)
+
+
+def test_hidden_code_is_new_in_every_run_and_no_text_of_it_is_there(
+    grader: Grader, challenge: Challenge
+) -> None:
+    """What a run can read of the reference is no two times the same, so nothing can be learnt about it bit by bit."""
+    code = (
+        "    import sys, zlib\n"
+        "    ref = sys._getframe(1).f_globals['scale_ref']\n"
+        "    assert ref.__doc__ is None\n"
+        "    assert not any(\n"
+        "        b'def scale_ref' in repr(vars(finder)).encode() for finder in sys.meta_path if hasattr(finder, '__dict__')\n"
+        "    )\n"
+        "    told = repr((ref.__code__.co_code, ref.__code__.co_varnames, ref.__code__.co_consts))\n"
+        "    if zlib.crc32(told.encode()) % 2:\n        raise ValueError(told)\n" + RIGHT
+    )
+    seen = {grader.grade(challenge, code, final=False).status for _ in range(24)}
+    assert seen == {"passed", "failed"}, "half of all checksums are odd"
