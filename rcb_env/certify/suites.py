@@ -2,8 +2,9 @@
 
 Points looked at, per paper: whether its suite works here (it must pass on the reference); whether the reference passes
 for every region; which regions still pass when nothing stands in them, as the agent `noop` leaves them, or only `pass`;
-which regions' code stands elsewhere in what an agent sees; which regions have no canary (`guarded.py`); how long a warm
-test run takes.
+which regions' code stands elsewhere in what an agent sees; which regions are graded split, and why the others are
+guarded (`grading/evidence.py`); which tests compare values, and which only flags; which guarded regions have no canary;
+how long a warm test run takes.
 
 Weak regions and leaks are findings about the data set, listed and counted, and not errors: the data set is what it is.
 An error is only what would make a score wrong here: a reference that does not pass, or a grading that failed.
@@ -27,12 +28,14 @@ from rcb_env.certify import Problem, Progress, Verdicts, leaks
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.grading.grader import Grader
 from rcb_env.grading.guarded import NO_CANARY, UNAVAILABLE
+from rcb_env.grading.split import SuiteTests
 
-Kind = Literal["empty", "pass", "leak", "no_canary"]
+Kind = Literal["empty", "pass", "leak", "guarded", "no_canary"]
 WORDS: dict[Kind, str] = {
     "empty": "still passes when it is left empty",
     "pass": "still passes when it is emptied to `pass`",
     "leak": "has its code in sight",
+    "guarded": "is graded guarded",
     "no_canary": "has no canary: a suite disabled by a candidate would not be noticed",
 }
 
@@ -59,6 +62,10 @@ class SuiteReport:
     Attributes:
         unavailable: why the paper cannot be graded here; "": it can.
         passed: challenges for which the reference passes.
+        split: challenges that are graded split.
+        split_tests: tests that compare values when the suite is split.
+        weak_tests: tests that compare flags, types and expected exceptions only, or nothing.
+        unseeded: whether the suite seeds no generator, so that it is seeded by us.
         problems: what would make scores wrong here.
         warm_test_s: median time of one test run in a warm box, seconds; None if nothing ran.
     """
@@ -67,6 +74,10 @@ class SuiteReport:
     challenges: int
     unavailable: str = ""
     passed: int = 0
+    split: int = 0
+    split_tests: tuple[str, ...] = ()
+    weak_tests: tuple[str, ...] = ()
+    unseeded: bool = False
     problems: tuple[Problem, ...] = ()
     findings: tuple[Finding, ...] = ()
     warm_test_s: float | None = None
@@ -104,6 +115,7 @@ def survey(
 
     Raises:
         SandboxUnavailable: code cannot be run here at all.
+        BoxDied: no box works any more.
     """
     judged = _Judged(grader, Verdicts(cache, paper), workers, progress or (lambda *_: None))
     challenges = paper.challenges
@@ -114,6 +126,8 @@ def survey(
     references = judged.look("reference", challenges, lambda one: one.reference)
     empty = judged.look("left empty", challenges, lambda one: one.masked().placeholder)
     passing = judged.look("emptied to pass", challenges, lambda one: f"{one.region.indent}pass\n")
+    whys = {one.id: judged.why_guarded(one) for one in challenges}
+    tests = judged.tests(challenges[0])
     problems: list[Problem] = []
     findings: list[Finding] = []
     for one, reference, left_empty, only_pass in zip(
@@ -134,18 +148,22 @@ def survey(
             "empty": left_empty.status == "passed",
             "pass": only_pass.status == "passed",
             "leak": bool(leaks(one)),
+            "guarded": bool(whys[one.id]),
             "no_canary": NO_CANARY in reference.notes,
         }
-        findings += [
-            Finding(kind, one.id, one.lines, _place(one, f"{one.id} {WORDS[kind]}"))
-            for kind, found in kinds.items()
-            if found
-        ]
+        for kind in (kind for kind, found in kinds.items() if found):
+            told = f"{one.id} {WORDS[kind]}"
+            told += f": {whys[one.id]}" if kind == "guarded" else ""
+            findings.append(Finding(kind, one.id, one.lines, _place(one, told)))
     times = [seen.run_s for seen in references if seen.run_s]
     return SuiteReport(
         paper=paper.id,
         challenges=len(challenges),
         passed=sum(seen.status == "passed" for seen in references),
+        split=sum(not why for why in whys.values()),
+        split_tests=() if tests.trouble else tests.strong,
+        weak_tests=() if tests.trouble else tests.weak,
+        unseeded=not tests.seeds,
         problems=tuple(problems),
         findings=tuple(findings),
         warm_test_s=statistics.median(times) if times else None,
@@ -186,6 +204,30 @@ class _Judged:
         finally:
             pool.shutdown(cancel_futures=True)
         return found
+
+    def why_guarded(self, challenge: Challenge) -> str:
+        """Why a region is not graded split; or ""."""
+        told = self._told(challenge, "why guarded", lambda: self._grader.decision(challenge).why)
+        return str(told)
+
+    def tests(self, challenge: Challenge) -> SuiteTests:
+        """What the tests of a region's suite compare."""
+        told = self._told(
+            challenge,
+            "what the tests compare",
+            lambda: dataclasses.asdict(self._grader.suite_tests(challenge)),
+        )
+        strong, weak = tuple(told["strong"]), tuple(told["weak"])
+        return SuiteTests(told["trouble"], strong, weak, seeds=told["seeds"])
+
+    def _told(self, challenge: Challenge, what: str, find_out: Callable[[], Any]) -> Any:
+        """What the grader says, new or remembered; a dead box is a trouble of now and is not kept."""
+        key = self._verdicts.key(challenge, what, challenge.id)
+        stored = self._verdicts.get(key)
+        if stored is None:
+            stored = json.dumps(find_out())
+            self._verdicts.put(key, stored)
+        return json.loads(stored)
 
     def _judge(self, challenge: Challenge, code: str) -> _Seen:
         key = self._verdicts.key(challenge, code, challenge.id)

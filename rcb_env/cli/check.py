@@ -217,6 +217,14 @@ def _print_survey(report: SuiteReport, as_json: bool) -> None:
     for problem in (*report.problems, *(finding.where for finding in report.findings)):
         echo(str(problem))
     facts = [f"the reference passes {report.passed} of {report.challenges} challenges"]
+    facts.append(f"{report.split} are graded split")
+    if report.split:
+        compared = len(report.split_tests) + len(report.weak_tests)
+        facts.append(f"{len(report.split_tests)} of {counted(compared, 'test')} compare values")
+    if report.weak_tests:
+        echo(f"{report.paper}: only flags or exceptions: {', '.join(report.weak_tests)}")
+    if report.unseeded:
+        facts.append("its suite seeds nothing and is seeded by rcb")
     facts += _counts([report])
     if report.warm_test_s is not None:
         facts.append(f"a warm test run takes {report.warm_test_s * 1000:.0f} ms")
@@ -232,6 +240,8 @@ def _print_sums(reports: Sequence[SuiteReport]) -> None:
     facts = [
         f"{len(able)} of {len(reports)} papers work here{without}",
         f"the reference passes {passed} of their {planned} challenges",
+        f"{sum(report.split for report in able)} are graded split, in"
+        f" {sum(report.split > 0 for report in able)} papers",
         *_counts(able),
     ]
     echo("\n" + "\n".join(facts))
@@ -243,6 +253,7 @@ def _counts(reports: Sequence[SuiteReport]) -> list[str]:
         ("empty", "pass when left empty"),
         ("pass", "pass when emptied to `pass`"),
         ("leak", "have their code in sight"),
+        ("guarded", "are graded guarded"),
         ("no_canary", "have no canary"),
     )
     told = []

@@ -171,6 +171,8 @@ def test_what_a_suite_does_not_see_is_listed_and_no_error(
         "leak": ["tiny/untested"],
         "no_canary": [],
     }
+    assert (report.split, report.split_tests) == (4, ("TestScale.test_equivalence",))
+    assert (report.weak_tests, report.unseeded) == ((), False)
     finding = report.of_kind("empty")[0]
     assert (finding.lines, finding.where.line) == (2, 20)
     assert report.warm_test_s is not None
@@ -205,6 +207,8 @@ def test_a_suite_that_compares_nothing_has_no_canary(tmp_path: Path, grader: Gra
     report = survey(write(tmp_path, NO_COMPARISON).papers[0], grader)
     assert report.ok
     assert len(ids(report)["no_canary"]) == 4
+    assert (report.split, len(report.of_kind("guarded"))) == (0, 4)
+    assert "compares no values" in report.of_kind("guarded")[0].where.message
 
 
 def check(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -226,6 +230,7 @@ def test_findings_and_absent_papers_fail_a_check_only_if_it_is_strict(root: Path
     assert "1 of 2 papers work here (not absent)" in lines
     assert "1 pass when left empty (2 lines)" in lines
     assert "2 pass when emptied to `pass` (3 lines)" in lines
+    assert "4 are graded split, in 1 papers" in lines
     assert check(root, "--strict").returncode == 1
     assert check(root, "absent").returncode == 1, "nothing works"
 
