@@ -51,6 +51,8 @@ class Totals:
     """Whether some token counts are estimates of ours, not the server's."""
     end_reasons: Counter[str] = field(default_factory=Counter)
     error_classes: Counter[str] = field(default_factory=Counter)
+    evidence: Counter[str] = field(default_factory=Counter)
+    """Of passes: what stands behind them (isolated, split, guarded, or unknown)."""
 
     def add(self, episode: Mapping[str, Any]) -> None:
         """Add one stored episode."""
@@ -70,6 +72,9 @@ class Totals:
         error_class = (episode.get("verdict") or {}).get("error_class")
         if error_class:
             self.error_classes[str(error_class)] += 1
+        if episode.get("status") == "passed":
+            evidence = (episode.get("verdict") or {}).get("evidence")
+            self.evidence[str(evidence or "unknown")] += 1
 
     def to_dict(self) -> dict[str, object]:
         """As JSON can hold it (`dataclasses.asdict` would count the pairs of a counter); no cost known is null."""
@@ -103,6 +108,14 @@ class RunSummary:
     """Damage found in the directory, one line each."""
 
     @property
+    def proven_pass_rate(self) -> float | None:
+        """Percent of the planned pairs that passed where the answer was not; None where nobody recorded it."""
+        if self.totals.evidence["unknown"] or not self.score.planned:
+            return None
+        proven = self.totals.evidence["isolated"] + self.totals.evidence["split"]
+        return 100.0 * proven / self.score.planned
+
+    @property
     def label(self) -> str:
         """Agent and model in one short text."""
         return f"{self.agent} ({self.model})" if self.model else self.agent
@@ -122,6 +135,7 @@ class RunSummary:
             "planned": self.score.planned,
             "states": dict(self.score.states),
             **{name: rate.value if rate else None for name, rate in rates.items()},
+            "proven_pass_rate": self.proven_pass_rate,
             **bounds,
         }
 
@@ -236,7 +250,9 @@ def _essence(episode: Mapping[str, Any]) -> dict[str, Any]:
     """What adding up needs of an episode; texts and test results are left on the disk."""
     return {
         **{name: episode.get(name) for name in _ADDED_UP},
-        "verdict": {"error_class": (episode.get("verdict") or {}).get("error_class")},
+        "verdict": {
+            name: (episode.get("verdict") or {}).get(name) for name in ("error_class", "evidence")
+        },
         "cause": _cause(episode) if episode.get("status") == INFRA else "",
     }
 

@@ -51,6 +51,7 @@ def runs_table(summaries: Sequence[RunSummary]) -> Table:
     table.add_column("episodes", justify="right")
     table.add_column("pass rate", justify="right")
     table.add_column("95 %", justify="right")
+    table.add_column("proven", justify="right")
     table.add_column("scaled", justify="right")
     table.add_column("95 %", justify="right")
     table.add_column("coverage", justify="right")
@@ -62,6 +63,7 @@ def runs_table(summaries: Sequence[RunSummary]) -> Table:
             str(score.planned),
             rate_text(score.pass_rate),
             interval_text(score.pass_rate),
+            "n/a" if summary.proven_pass_rate is None else f"{summary.proven_pass_rate:.1f}",
             rate_text(score.scaled_pass_rate),
             interval_text(score.scaled_pass_rate),
             f"{score.coverage:.0f} %",

@@ -33,13 +33,19 @@ PLAN = plan_of({"A/one": 8, "A/two": 2, "B/three": 5, "B/four": 5})
 
 
 def finish(store: RunStore, challenge: str, status: str, **more: Any) -> None:
-    wrong = Verdict("failed", error_class="name").to_dict() if status == "failed" else None
+    error_class = "name" if status == "failed" else None
+    verdict = Verdict("failed" if error_class else "passed", error_class=error_class)
+    made = (
+        dataclasses.replace(verdict, evidence="split").to_dict()
+        if status in ("passed", "failed")
+        else None
+    )
     usage = Usage(prompt_tokens=100, completion_tokens=10, calls=2, cost_usd=0.5)
     episode = {
         "steps": 3,
         "test_runs": 1,
         "usage": dataclasses.asdict(usage),
-        **({"verdict": wrong} if wrong else {}),
+        **({"verdict": made} if made else {}),
     }
     made_runs.finish(store, challenge, status, **{**episode, **more})
 
@@ -63,12 +69,26 @@ def test_the_summary_counts_the_last_line_of_each_episode(store: RunStore) -> No
         "states": {**dict.fromkeys(STATES, 0), "passed": 1, "failed": 1, "infra_error": 1}
         | {"missing": 1},
         "pass_rate": 25.0,
+        "proven_pass_rate": 25.0,
         "scaled_pass_rate": 40.0,
         "pass_rate_bounds": [25.0, 75.0],
         "scaled_pass_rate_bounds": [40.0, 90.0],
     }
     assert summary.infra_causes == ("engine gone",)
     assert summary.score.coverage == 50.0
+
+
+@pytest.mark.parametrize(
+    ("evidence", "proven"), [("guarded", 25.0), ("isolated", 50.0), (None, None)]
+)
+def test_only_passes_without_the_answer_in_the_process_are_proven(
+    store: RunStore, evidence: str | None, proven: float | None
+) -> None:
+    verdict = {**Verdict("passed").to_dict(), "evidence": evidence}
+    finish(store, "B/three", "passed", verdict=verdict)
+    summary = summarize(store)
+    assert summary.score.pass_rate.value == 50.0
+    assert summary.proven_pass_rate == proven
 
 
 def test_an_error_of_the_agent_is_not_called_infrastructure(store: RunStore) -> None:
