@@ -1,9 +1,10 @@
 """Graded completions per second on the public data set's folders, beside the public harness's way.
 
 The public harness copies a paper's folder for a completion and runs ``cd folder && python paper2code_test.py`` in a
-fresh interpreter, with the packages of the paper's image. Ours is guarded grading in a warm box: as feedback, one run of
-the suite, and as the final score, with the further runs that find disabled suites (the canaries). The candidate is the
-reference, which is the dearest case for us: only what passes is run again. Canaries are made once for a paper, before.
+fresh interpreter, with the packages of the paper's image. Ours is grading in a warm box: as feedback, one run of the
+suite, and as the final score, with further runs: where the suite is split one, for the public rule; where it is guarded those
+that find disabled suites (the canaries). The candidate is the reference, which is the dearest case for us: only what
+passes is run again. What can be split is found out, and canaries are made, once for a paper, before.
 """
 
 from __future__ import annotations

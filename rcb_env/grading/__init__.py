@@ -4,7 +4,8 @@ grader.py    `Grader`: owns the boxes, chooses the mode by the paper's layout
 isolated.py  native papers: candidate and reference in two boxes, outputs compared
 public.py    public folders: split where a suite can be, else guarded
 split.py     the suite in two boxes, what it compares held side by side; nothing is believed
-copies.py    a suite in two copies, one of them without the answer; kinds.py: where its values come from
+copies.py    a suite in two copies, one of them without the answer; rewriting.py: how they are written;
+             kinds.py: where its values come from
 evidence.py  which regions can be graded split, found out by trying
 guarded.py   suite, candidate and reference in one process, watched by canaries
 canaries.py  faults in hidden code that a suite must notice; disguise.py: hidden code looks new in every run

@@ -15,8 +15,7 @@ Not covered: whether the copies tell right from wrong, which is found out by run
 from __future__ import annotations
 
 import ast
-import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rcb_env.dataset.imports import reachable
@@ -24,87 +23,23 @@ from rcb_env.dataset.loading import SUITE
 from rcb_env.dataset.papers import Paper
 from rcb_env.grading.canaries import bare_name, shared_code
 from rcb_env.grading.kinds import CANDIDATE, MADE, Kinds
+from rcb_env.grading.rewriting import (
+    EXPECTED_ERRORS,
+    FLAGS,
+    LIMITS,
+    ONE_SIDED,
+    TWO,
+    Site,
+    Writer,
+    called,
+    drop_helpers,
+    drop_unused,
+    operand,
+    used,
+)
 
-RECORDER = "__rcb__"
 _COPIED = 0.5  # of a region's lines: a hidden module that holds so many of them holds the answer
 _TWINS = 0.5  # of the names a module defines: from here on it is a reference
-_TWO = frozenset(
-    [
-        "allclose",
-        "isclose",
-        "equal",
-        "array_equal",
-        "assert_close",
-        "assert_allclose",
-        "assert_array_equal",
-        "assert_array_almost_equal",
-        "assert_almost_equal",
-        "assert_equal",
-        "assertEqual",
-        "assertAlmostEqual",
-        "assertListEqual",
-        "assertTupleEqual",
-        "assertDictEqual",
-        "assertSetEqual",
-        "assertSequenceEqual",
-        "assertMultiLineEqual",
-        "assertCountEqual",
-        "assertIs",
-    ]
-)
-_ONE_SIDED = frozenset(
-    [
-        "assertNotEqual",
-        "assertNotAlmostEqual",
-        "assertIsNot",
-        "assertIn",
-        "assertNotIn",
-        "assertGreater",
-        "assertGreaterEqual",
-        "assertLess",
-        "assertLessEqual",
-        "assert_array_less",
-    ]
-)
-_FLAGS = frozenset(
-    ["assertTrue", "assertFalse", "assertIsNone", "assertIsNotNone", "assertIsInstance"]
-)
-_EXPECTED_ERRORS = frozenset(
-    ["assertRaises", "assertRaisesRegex", "assertWarns", "assertWarnsRegex"]
-)
-_LIMITS = frozenset({"assertLess", "assertLessEqual"})
-_ANSWERS_BOOL = frozenset({"allclose", "equal", "array_equal"})
-_KEYWORDS = (
-    ("a", "actual", "first", "input", "x"),
-    ("b", "desired", "expected", "second", "other", "y"),
-)
-_MESSAGES = ("msg", "err_msg")
-
-
-@dataclass(frozen=True)
-class Site:
-    """One comparison in the text of a suite.
-
-    Attributes:
-        name: the function that compares.
-        line: where, in the published file.
-        operands: how many of its arguments are compared; 0: whether a block raises what it should.
-        withheld: the operands that the candidate's copy does not have.
-        limit_at: of a difference: the site that holds it against a limit; else -1.
-        squared: of a difference: whether its square is what is held against the limit.
-    """
-
-    name: str
-    line: int
-    operands: int
-    withheld: tuple[int, ...] = ()
-    limit_at: int = -1
-    squared: bool = False
-
-    @property
-    def weak(self) -> bool:
-        """Whether what it hands out could be made up without an answer: a flag, a type, an exception."""
-        return self.name in _FLAGS or self.name in _EXPECTED_ERRORS or self.name in _ONE_SIDED
 
 
 @dataclass(frozen=True)
@@ -240,12 +175,12 @@ class _Rewriting:
 
     def tree(self, *, withhold: bool) -> ast.Module:
         """A copy of the module, rewritten."""
-        made = _Writer(self._numbers, self._sites, self._hidden, withhold=withhold).copy(self._tree)
+        made = Writer(self._numbers, self._sites, self._hidden, withhold=withhold).copy(self._tree)
         if withhold:
             for function, published in zip(_functions(made), _functions(self._tree), strict=True):
-                needless = self._kinds.locals_of(function.name) & _used(published)
-                _drop_unused(function, needless)
-            _drop_helpers(made, _used(self._tree))
+                needless = self._kinds.locals_of(function.name) & used(published)
+                drop_unused(function, needless)
+            drop_helpers(made, used(self._tree))
         return ast.fix_missing_locations(made)
 
     def _find(self, function: ast.FunctionDef) -> None:
@@ -254,23 +189,23 @@ class _Rewriting:
         asserted |= {
             id(call.args[0])
             for call in calls
-            if id(call) in asserted and _name(call) == "assertTrue" and call.args
+            if id(call) in asserted and called(call) == "assertTrue" and call.args
         }
         # What must not be close is a flag: how far it is from close, the suite does not ask.
-        denied = {id(call.args[0]) for call in calls if _name(call) == "assertFalse" and call.args}
+        denied = {id(call.args[0]) for call in calls if called(call) == "assertFalse" and call.args}
         expected: set[str] = set()
         found = [
             (call, self._site(call, function, asserted)) for call in calls if id(call) not in denied
         ]
         for call, site in found:
             for index in site.withheld if site else ():
-                node = _operand(call, index, site.operands) if site else None
+                node = operand(call, index, site.operands) if site else None
                 expected |= {one.id for one in ast.walk(node or call) if isinstance(one, ast.Name)}
         expected &= self._kinds.made_in(function)
         for call, site in found:
             if site is None:
                 continue
-            operands = [_operand(call, index, site.operands) for index in range(site.operands)]
+            operands = [operand(call, index, site.operands) for index in range(site.operands)]
             roots = [_root(node) for node in operands if node is not None]
             if (
                 site.operands
@@ -284,21 +219,21 @@ class _Rewriting:
             self._numbers[id(call)] = len(self._sites)
             self._sites.append(site)
         for call, site in found:
-            if site is not None and site.name in _LIMITS and id(call) in self._numbers:
+            if site is not None and site.name in LIMITS and id(call) in self._numbers:
                 self._find_difference(call.args[0], self._numbers[id(call)], function)
 
     def _site(self, call: ast.Call, function: ast.FunctionDef, asserted: set[int]) -> Site | None:
-        name = _name(call)
-        if name in _EXPECTED_ERRORS:
+        name = called(call)
+        if name in EXPECTED_ERRORS:
             return Site(name, call.lineno, 0)
-        count = 2 if name in _TWO or name in _ONE_SIDED else 1 if name in _FLAGS else 0
+        count = 2 if name in TWO or name in ONE_SIDED else 1 if name in FLAGS else 0
         if name in ("equal", "allclose", "isclose") and self._kinds.is_method(call):
             count = 1  # of the object whose method it is, and one argument
-        operands = [_operand(call, index, count) for index in range(count)]
+        operands = [operand(call, index, count) for index in range(count)]
         if not count or any(node is None for node in operands):
             return None
         withheld: tuple[int, ...] = ()
-        if name in _TWO and len(operands) == 2 and id(call) in asserted:
+        if name in TWO and len(operands) == 2 and id(call) in asserted:
             kinds = [self._kinds.of(node, function) for node in operands if node]
             if CANDIDATE in kinds:
                 withheld = tuple(index for index, kind in enumerate(kinds) if kind == MADE)
@@ -320,161 +255,6 @@ class _Rewriting:
                     return
 
 
-class _Writer(ast.NodeTransformer):
-    """Copies a tree, with every site handed to the recorder."""
-
-    def __init__(
-        self,
-        numbers: Mapping[int, int],
-        sites: Sequence[Site],
-        hidden: set[int],
-        *,
-        withhold: bool,
-    ) -> None:
-        self._numbers, self._sites, self._hidden = numbers, sites, hidden
-        self._withhold = withhold
-
-    def copy(self, tree: ast.Module) -> ast.Module:
-        """The copy; the tree stays as it is."""
-        made = self.visit(tree)
-        assert isinstance(made, ast.Module)
-        # Nothing may stand before imports from __future__.
-        made.body = [one for one in made.body if not isinstance(one, ast.Pass)]
-        return made
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        """A copy of a node with everything in it visited."""
-        made = copy.copy(node)
-        return super().generic_visit(_with_own_lists(made))
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        """A statement that is only an expression: no docstring, no comparison of expectations."""
-        if isinstance(node.value, ast.Constant):
-            return ast.Pass()
-        if id(node.value) in self._hidden and self._withhold:
-            return ast.Pass()
-        return self.generic_visit(node)
-
-    def visit_For(self, node: ast.For) -> ast.AST:
-        """Loops go over dictionaries in the order of their keys."""
-        made = self.generic_visit(node)
-        assert isinstance(made, ast.For)
-        made.iter = _recorder("ordered", [made.iter])
-        return made
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        """A difference that is held against a limit."""
-        made = self.generic_visit(node)
-        assert isinstance(made, ast.BinOp)
-        if id(node) not in self._numbers:
-            return made
-        number = ast.Constant(self._numbers[id(node)])
-        return _recorder("minus", [number, made.left, made.right])
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        """A comparison."""
-        made = self.generic_visit(node)
-        assert isinstance(made, ast.Call)
-        if id(node) not in self._numbers:
-            return made
-        number = self._numbers[id(node)]
-        site = self._sites[number]
-        if site.name in _EXPECTED_ERRORS:
-            return _recorder(
-                "expects", [ast.Constant(number), made.func, *made.args], made.keywords
-            )
-        positional = list(made.args)
-        if site.name.startswith("assert") and site.name[6:7].isupper():
-            keep = (
-                3
-                if "Almost" in site.name
-                else 2
-                if site.name == "assertIsInstance"
-                else site.operands
-            )
-            positional = positional[:keep]
-        keywords = [each for each in made.keywords if each.arg not in _MESSAGES]
-        if not (site.withheld and self._withhold):
-            count = ast.Constant(site.operands)
-            return _recorder(
-                "compare", [ast.Constant(number), count, made.func, *positional], keywords
-            )
-        kept: list[ast.expr] = []
-        for index in range(site.operands):
-            operand = _operand(made, index, site.operands)
-            kept.append(ast.Constant(...) if index in site.withheld or operand is None else operand)
-        answer = ast.Constant(True if site.name in _ANSWERS_BOOL else None)
-        return _recorder("part", [ast.Constant(number), answer, *kept])
-
-
-def _with_own_lists(node: ast.AST) -> ast.AST:
-    for name, value in ast.iter_fields(node):
-        if isinstance(value, list):
-            setattr(node, name, list(value))
-    return node
-
-
-def _recorder(
-    method: str, arguments: Sequence[ast.expr], keywords: Sequence[ast.keyword] = ()
-) -> ast.Call:
-    function = ast.Attribute(ast.Name(RECORDER, ast.Load()), method, ast.Load())
-    return ast.Call(function, list(arguments), list(keywords))
-
-
-def _drop_unused(function: ast.FunctionDef, candidates: set[str]) -> None:
-    """Take away assignments to names of this function, and functions in it, that nothing needs any more."""
-    while needless := candidates - _used(function):
-        _Dropper(needless).visit_body(function)
-        candidates = candidates - needless
-
-
-def _drop_helpers(tree: ast.Module, used_before: set[str]) -> None:
-    """Take away functions and methods of the suite that nothing needs any more."""
-    while True:
-        needless = used_before - _used(tree)
-        dropped = False
-        for owner in ast.walk(tree):
-            if not isinstance(owner, ast.Module | ast.ClassDef):
-                continue
-            for place, node in enumerate(owner.body):
-                if isinstance(node, ast.FunctionDef) and node.name in needless:
-                    owner.body[place] = ast.Pass()
-                    dropped = True
-        if not dropped:
-            return
-
-
-def _used(tree: ast.AST) -> set[str]:
-    """Names and attributes that are read somewhere."""
-    return {
-        node.id if isinstance(node, ast.Name) else node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
-    }
-
-
-class _Dropper(ast.NodeTransformer):
-    def __init__(self, names: set[str]) -> None:
-        self._names = names
-
-    def visit_body(self, function: ast.FunctionDef) -> None:
-        """Everything in a function."""
-        function.body = [self.visit(each) for each in function.body]
-
-    def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        """An assignment to one name."""
-        if len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            return self._maybe(node, node.targets[0].id)
-        return node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        """A function in the function."""
-        return self._maybe(node, node.name)
-
-    def _maybe(self, node: ast.stmt, name: str) -> ast.AST:
-        return ast.Pass() if name in self._names else self.generic_visit(node)
-
-
 def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
     """Functions of a module and methods of its classes, without what is defined in them."""
     for child in ast.iter_child_nodes(tree):
@@ -491,22 +271,8 @@ def _own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
         yield from _own_nodes(child)  # type: ignore[arg-type]
 
 
-def _operand(call: ast.Call, index: int, count: int) -> ast.expr | None:
-    """The index-th operand of a comparison."""
-    if index < len(call.args):
-        node = call.args[index]
-        return None if isinstance(node, ast.Starred) else node
-    if count == 1:
-        return None
-    return next((each.value for each in call.keywords if each.arg in _KEYWORDS[index]), None)
-
-
 def _root(node: ast.expr) -> str:
     """The name that an expression of attributes, items and method calls starts from."""
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""
-
-
-def _name(call: ast.Call) -> str:
-    return getattr(call.func, "attr", getattr(call.func, "id", ""))

@@ -26,10 +26,11 @@ from dataclasses import asdict, dataclass, field, replace
 from rcb_env.dataset.loading import SUITE
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import BoxDied
-from rcb_env.grading.copies import Copies, Site, copies
+from rcb_env.grading.copies import Copies, copies
 from rcb_env.grading.isolated import messages, run_of
 from rcb_env.grading.outcome import Told, conclude, ended_its_box
 from rcb_env.grading.reports import Report, read_report
+from rcb_env.grading.rewriting import Site
 from rcb_env.grading.verdict import CaseResult, Purpose, Verdict
 from rcb_env.runner import wire
 from rcb_env.sandbox.fleet import Fleet
