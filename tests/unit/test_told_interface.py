@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rcb_agents import prompts
 from rcb_agents.fitting import first_prompt
+from rcb_agents.human import Human
 from rcb_agents.workplace import Workplace
 
 from rcb_env import ResearchCodeEnv
@@ -90,3 +92,16 @@ def test_only_a_run_without_them_records_the_switch() -> None:
     assert "interface" not in Shown().record()
     assert Shown(interface=False).record()["interface"] is False
     assert "interface" not in Shown(protocol="official").record()
+
+
+@pytest.mark.parametrize("shown", [Shown(), *SILENT])
+def test_a_person_who_plays_is_told_them_too(
+    task: Task,
+    shown: Shown,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert list(Human().play(replace(task, shown=shown))) == []
+    said = "Later code reads from it: all_keys, all_values." in capsys.readouterr().out
+    assert said is (shown == Shown())
