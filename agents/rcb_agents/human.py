@@ -48,6 +48,8 @@ class Human:
         screen, keys = sys.stdout, sys.stdin
         hint = f' "{task.hint}"' if task.hint else ""
         _show(screen, f"{task.challenge.id}: write the missing part{hint} of {task.file}.\n")
+        if task.defines:
+            _show(screen, f"Later code reads from it: {', '.join(task.defines)}.\n")
         _show(screen, f"{task.masked_file}\n{_HELP}")
         while True:
             screen.write("> ")

@@ -40,13 +40,15 @@ Write the missing part.
 - Only the code that takes the place of the two comment lines. Leave out everything that is already
   in the file, the line with `def` or `class` above it included.
 - Your code starts at exactly the indentation of the TODO: {indent}.
-- It has to work with the rest of the file as it is. About {lines} line(s) are enough.
+- It has to work with the rest of the file as it is. About {lines} line(s) are enough.{read_later}
 - Answer with one block of code, fenced like this, and with nothing after it:
 
 ```python
 {indent_shown}...
 ```
 """
+
+_READ_LATER = "- Later code reads from it: {names}."
 
 _FAILED = """
 Your code was put into `{file}` and tested. The result:
@@ -73,7 +75,7 @@ An earlier try was this:
 _ACT = """
 One part of `{file}` is missing{hint}. From line {line} on, two comment lines that begin with
 "{indent_shown}# TODO: Implement block" stand in its place. Write the missing part: about {lines}
-line(s) at an indentation of {indent}.{more}
+line(s) at an indentation of {indent}.{more}{read_later}
 
 Act with the tools, one or more calls in each reply. Look at the file first. `write_region` puts your
 code in the place of the two comment lines; only this region may change. `run_tests` tests what stands
@@ -144,14 +146,17 @@ def missing_code(task: Task, paper: str, context: Mapping[str, str]) -> str:
     return _joined(
         *_reading(task, paper, context),
         _GUIDELINES.format(
-            indent=_in_words(_indent(task)), indent_shown=_indent(task), lines=task.challenge.lines
+            indent=_in_words(_indent(task)),
+            indent_shown=_indent(task),
+            lines=task.challenge.lines,
+            read_later=_read_later(task, "\n"),
         ),
     )
 
 
 def plan(task: Task, paper: str, context: Mapping[str, str]) -> str:
     """The prompt that asks for a plan; arguments as for `missing_code`."""
-    return _joined(*_reading(task, paper, context), _PLAN)
+    return _joined(*_reading(task, paper, context), _PLAN, _read_later(task))
 
 
 def act(task: Task, paper: str, *, plan: str = "") -> str:
@@ -173,6 +178,7 @@ def act(task: Task, paper: str, *, plan: str = "") -> str:
             indent_shown=_indent(task),
             lines=task.challenge.lines,
             more=_READ_PAPER if task.paper_shown == "full" and task.paper_text else "",
+            read_later=_read_later(task, "\n\n"),
         ),
         _PLANNED.format(plan=plan.strip()) if plan.strip() else "",
     )
@@ -231,6 +237,13 @@ def _reading(task: Task, paper: str, context: Mapping[str, str]) -> tuple[str, .
             ),
         ),
     )
+
+
+def _read_later(task: Task, before: str = "") -> str:
+    """The line on what the missing part has to define, after ``before``; "" where there is nothing to say."""
+    if not task.defines:
+        return ""
+    return before + _READ_LATER.format(names=", ".join(f"`{name}`" for name in task.defines))
 
 
 def _joined(*parts: str) -> str:

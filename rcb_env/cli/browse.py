@@ -157,6 +157,7 @@ def show(challenge: str, dataset: str, with_paper: bool, reference: bool, as_jso
         ("hint", found.hint),
         ("file", f"{found.file}, line {found.region.start + 1} of the annotated file"),
         ("lines", str(found.lines)),
+        *([("defines", ", ".join(found.defines))] if found.defines else []),
         ("content", found.content_hash),
     ]
     for name, value in heading:
@@ -198,6 +199,7 @@ def _describe(challenge: Challenge, with_paper: bool, reference: bool) -> Mappin
         "line": challenge.region.start + 1,
         "hint": challenge.hint,
         "lines": challenge.lines,
+        "defines": challenge.defines,
         "content_hash": challenge.content_hash,
         "files": sorted(challenge.workspace()),
         "masked_file": _printable(challenge.masked().text),

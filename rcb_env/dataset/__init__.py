@@ -4,6 +4,9 @@ papers.py     `Paper`, `Challenge`, `Dataset`: what everything else asks
 loading.py    reads a folder of papers/, or of the public benchmark, into them: `load_dataset`
 sections.py   a paper in parts, ranked by what they say about a missing part
 markers.py    tags, masks, and code spliced into a region, byte for byte
+layout.py     which lines of Python begin a statement, and which stand inside a string
+flow.py       which names later code can still read
+interface.py  what later code reads from a region: `Challenge.defines`
 metadata.py   checks YAML
 imports.py    what Python files import
 selection.py  which challenge an episode draws

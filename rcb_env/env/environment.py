@@ -75,7 +75,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         shown: what an agent is shown.
         rules: the rules it plays by; budgets are held by who plays it, not here.
         settings: fields of `Shown` and `Rules` by name, which change the two: ``feedback``, ``max_steps``,
-            ``max_test_runs``, ``paper``, ``with_hint``, ``with_context``; and ``with_paper``, True or False.
+            ``max_test_runs``, ``paper``, ``with_hint``, ``with_context``, ``interface``; and ``with_paper``, True or False.
 
     Raises:
         UsageError: a setting is unknown or out of range, or no challenge fits.
@@ -377,7 +377,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         tested = self._grade(final=False)
         if tested.status == "infra_error":
             return Done("", tested=tested, verdict=tested)
-        tests = report(tested, self._rules.feedback)
+        tests = report(tested, self._rules.feedback, not_shown=workspace.not_shown)
         return Done(tell(tests), tested=tested, tests=tests)
 
     def _advance(self, state: EnvSnapshot, done: Done, action: str) -> float:

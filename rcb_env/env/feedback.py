@@ -1,14 +1,16 @@
 """What `run_tests` tells an agent: five levels, as data and as a text.
 
 Guarantees: what a level does not reveal is absent from both; no wall-clock value and no seed is ever
-told, so the same code is told the same. Pure.
-Not covered: cutting to the longest observation (`rcb_env.env.environment`).
+told, so the same code is told the same; no traceback holds a source line of a file that the agent
+is not shown. Pure.
+Not covered: cutting to the longest observation (`rcb_env.env.environment`); what the agent's own code
+reads in its box and prints.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, get_args
 
 from rcb_env.env.settings import Feedback
@@ -28,8 +30,10 @@ _END_CHARS = 1_000  # shown of the start and of the end of stdout and of stderr
 _LEFT_OUT = re.compile(r"\n\[… ([0-9]{1,18}) bytes left out …\]\n")  # as boxes write it (`runner`)
 
 
-def report(verdict: Verdict, level: Feedback) -> dict[str, Any]:
+def report(verdict: Verdict, level: Feedback, *, not_shown: Collection[str] = ()) -> dict[str, Any]:
     """What a feedback level reveals of a verdict, as data; what it does not reveal is absent.
+
+    The source lines of the files ``not_shown`` (paths) are taken out of tracebacks and warnings.
 
     ``status`` always; ``passed`` and ``total`` from "counts"; ``cases`` (name and outcome of each)
     from "names"; from "messages" the message of each case and of the whole, ``error_class``,
@@ -48,9 +52,11 @@ def report(verdict: Verdict, level: Feedback) -> dict[str, Any]:
         if verdict.error_class is not None:
             told["error_class"] = verdict.error_class
         told["notes"] = list(verdict.notes)
-        told["stdout"], told["stderr"] = verdict.stdout, verdict.stderr
+        told["stdout"], told["stderr"] = (
+            _without_source(text, not_shown) for text in (verdict.stdout, verdict.stderr)
+        )
         for case, shown in zip(verdict.cases, told["cases"], strict=True):
-            shown["message"] = case.message
+            shown["message"] = _without_source(case.message, not_shown)
             if level == "full":
                 shown["detail"] = case.detail
     return told
@@ -78,6 +84,32 @@ def tell(tests: Mapping[str, Any]) -> str:
         if output := tests.get(stream, "").strip():
             lines += [f"--- {stream} ---", _both_ends(output)]
     return "\n".join(lines)
+
+
+def _without_source(text: str, files: Collection[str]) -> str:
+    """A text without the source lines of some files.
+
+    They stand behind the place in the frames of a case's error, and indented below it where Python prints.
+    """
+    if not files:
+        return text
+    names = "|".join(map(re.escape, files))
+    place = re.compile(
+        rf"""(\ *(?:\S*/)?(?:{names}):\d+\ in\ \S+):  # a frame of an error, as boxes describe it
+        | [ |+]*File\ "(?:[^"]*/)?(?:{names})",\ line\ \d+  # of a traceback
+        | (?:\S*/)?(?:{names}):\d+:\ \w+:  # a warning""",
+        re.VERBOSE,
+    )
+    kept: list[str] = []
+    deeper_than: int | None = None
+    for line in text.split("\n"):
+        indent = len(line) - len(line.lstrip(" |"))
+        if deeper_than is not None and indent > deeper_than:
+            continue
+        found = place.match(line)
+        deeper_than = indent if found else None
+        kept.append(found[1] if found and found[1] else line)
+    return "\n".join(kept)
 
 
 def _both_ends(output: str) -> str:

@@ -157,6 +157,8 @@ class Shown(Settings):
     """Whether the agent is told in a few words what is missing."""
     with_context: bool = True
     """Whether the agent can read the paper's other files."""
+    interface: bool = True
+    """Whether the agent is told which names later code reads from the missing part."""
     protocol: Annotated[PromptProtocol, Mark(ours=True)] = "own"
     """Whose prompt asks for a missing piece of code: official follows the public benchmark's."""
 
@@ -164,6 +166,11 @@ class Shown(Settings):
     def with_paper(self) -> bool:
         """Whether the paper can be read at all."""
         return self.paper != "none"
+
+    @property
+    def with_interface(self) -> bool:
+        """Whether those names are told; the public benchmark tells none."""
+        return self.interface and self.protocol == "own"
 
 
 @dataclass(frozen=True)

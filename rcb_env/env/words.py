@@ -23,9 +23,12 @@ def assignment(challenge: Challenge, region_lines: str, shown: Shown, rules: Rul
     """
     reading = " read_paper shows it." if shown.with_paper else ""
     hint = f' "{challenge.hint}"' if shown.with_hint else ""
+    names = ", ".join(challenge.defines) if shown.with_interface else ""
+    defines = f"defines: {names} (later code reads this)\n" if names else ""
     return (
         f"Write the missing code{hint} of {challenge.file}. It belongs to the paper"
         f' "{challenge.paper.title}".{reading}\n'
+        f"{defines}"
         f"The region to write is {region_lines}; now it holds a placeholder."
         f" About {challenge.lines} line(s) of code are missing, at an indent of"
         f" {len(challenge.region.indent)}. Only the region may change: other edits are"

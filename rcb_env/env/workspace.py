@@ -124,6 +124,11 @@ class Workspace:
             return f"{self._challenge.file}, nothing before line {first} (the region is empty)"
         return f"{self._challenge.file} {_span(first, first + count - 1)}"
 
+    @property
+    def not_shown(self) -> tuple[str, ...]:
+        """Paths of the files that tests can use and nobody is shown here."""
+        return tuple(path for path in self._challenge.paper.files if path not in self._texts)
+
     # --- looking ------------------------------------------------------------------------------
 
     def list_files(self, path: str | None = None) -> str:

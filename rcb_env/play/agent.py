@@ -230,6 +230,11 @@ class Task:
         return self.challenge.hint if self.shown.with_hint else ""
 
     @property
+    def defines(self) -> tuple[str, ...]:
+        """What later code reads from the missing part; empty when the task is set without it."""
+        return self.challenge.defines if self.shown.with_interface else ()
+
+    @property
     def answer_folders(self) -> tuple[Path, ...]:
         """Folders that hold solutions, which no program that plays may see."""
         folders = (self.challenge.paper.root, bundled.folder("papers"), cache_folder().parent)

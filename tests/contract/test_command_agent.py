@@ -17,7 +17,7 @@ import pytest
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Challenge
 from rcb_env.env.environment import ResearchCodeEnv
-from rcb_env.env.settings import AgentSandbox, Budgets, Rules
+from rcb_env.env.settings import AgentSandbox, Budgets, Rules, Shown
 from rcb_env.errors import AgentError, UsageError
 from rcb_env.grading.grader import Grader
 from rcb_env.play.agent import ModelSettings, Task
@@ -139,7 +139,7 @@ print(json.dumps({"told": told, "files": files, "here": os.getcwd()}))
 
 def test_without_the_paper_there_is_none(play: Player) -> None:
     line = 'ls; echo "paper=[$RCB_PAPER_FILE]"'
-    _, records = play(line=line, paper_shown="none")
+    _, records = play(line=line, shown=Shown(paper="none"))
     assert "PAPER.md" not in records.output
     assert "paper=[]" in records.output
 

@@ -142,12 +142,12 @@ def test_a_client_is_shown_what_the_run_says(tmp_path: Path) -> None:
         paper, _ = await _call(client, "read_paper")
         assert "[...]" in paper
 
-    options = ("--no-hint", "--no-context", "--paper", "sections")
+    options = ("--no-hint", "--no-context", "--no-interface", "--paper", "sections")
     _stdio(look, tmp_path, "--samples", "2", *options)
     _stdio(look, tmp_path)  # as it was
     config = RunStore.open(tmp_path / "run").record["config"]
-    kept = [config[name] for name in ("with_hint", "with_context", "paper")]
-    assert kept == [False, False, "sections"]
+    kept = [config[name] for name in ("with_hint", "with_context", "interface", "paper")]
+    assert kept == [False, False, False, "sections"]
     assert len(_episodes(tmp_path / "run")) == 2
 
 

@@ -45,8 +45,8 @@ FIRST_KEYS = {
 class MoreShown(Shown):
     """One field more, and nothing else anywhere."""
 
-    with_interface: bool = False
-    """Whether the agent is told which names later code reads."""
+    with_venue: bool = False
+    """Whether the agent is told where the paper appeared."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,10 @@ def test_a_new_setting_is_one_field_from_the_option_to_the_environment_and_the_r
 
     run = CliRunner().invoke
     told = " ".join(run(command, ["--help"]).output.split())
-    assert "Whether the agent is told which names later code reads." in told
+    assert "Whether the agent is told where the paper appeared." in told
     assert "How often the agent may fail. [default: 3; x>=1]" in told
     assert run(command, ["--patience", "0"]).exit_code == 2
-    run(command, ["--interface", "--patience", "5", "--budget-seconds", "9"])
+    run(command, ["--venue", "--patience", "5", "--budget-seconds", "9"])
     run(command, [])
     chosen, usual = made
     dataset, pairs = planned(chosen)
@@ -79,7 +79,7 @@ def test_a_new_setting_is_one_field_from_the_option_to_the_environment_and_the_r
     plain = RunConfig("noop", challenges=(CHALLENGE,)).identity([pairs[0][0]])
     assert usual.identity([pairs[0][0]]) == plain
     budgets = {"tokens": None, "cost_usd": None, "wall_s": 9.0}
-    assert kept == {**plain, "with_interface": True, "patience": 5, "budgets": budgets}
+    assert kept == {**plain, "with_venue": True, "patience": 5, "budgets": budgets}
     read = json.loads(json.dumps(kept))
     assert (MoreShown.of(read), MoreRules.of(read)) == (chosen.shown, chosen.rules)
 
@@ -91,7 +91,7 @@ def test_a_new_setting_is_one_field_from_the_option_to_the_environment_and_the_r
             env = environment_of(config, job, dataset, grader)
             hashes.append(env.reset()[1]["state_hash"])
         by_name = ResearchCodeEnv(
-            CHALLENGE, shown=MoreShown(), rules=MoreRules(), with_interface=True, patience=5
+            CHALLENGE, shown=MoreShown(), rules=MoreRules(), with_venue=True, patience=5
         )
         hashes.append(by_name.reset()[1]["state_hash"])
     assert hashes[0] == hashes[2] != hashes[1]
@@ -107,8 +107,8 @@ def test_a_new_setting_is_an_option_of_the_command_and_a_resumed_run_keeps_it(
         "import rcb_env.env.settings as home\n"
         "@dataclass(frozen=True)\n"
         "class Shown(home.Shown):\n"
-        "    with_interface: bool = False\n"
-        "    '''Whether the names later code reads are told.'''\n"
+        "    with_venue: bool = False\n"
+        "    '''Whether it is told where the paper appeared.'''\n"
         "home.Shown = Shown\n"
         "from rcb_env.cli.main import main\n"
         "main(sys.argv[1:])\n"
@@ -117,7 +117,7 @@ def test_a_new_setting_is_an_option_of_the_command_and_a_resumed_run_keeps_it(
         "from rcb_env import ToolCall\n"
         "class Asking:\n"
         "    def play(self, task):\n"
-        "        task.record('told', {'interface': task.shown.with_interface})\n"
+        "        task.record('told', {'venue': task.shown.with_venue})\n"
         "        yield ToolCall('submit')\n"
     )
 
@@ -130,20 +130,20 @@ def test_a_new_setting_is_an_option_of_the_command_and_a_resumed_run_keeps_it(
             check=False,
         )
 
-    asked = ["--agent", "asking:Asking", "--challenges", CHALLENGE, "--interface", "--out", "run"]
+    asked = ["--agent", "asking:Asking", "--challenges", CHALLENGE, "--venue", "--out", "run"]
     first = rcb(*asked)
     assert first.returncode == 0, first.stderr
     config = json.loads((tmp_path / "run" / "run.json").read_text())["config"]
-    assert config["with_interface"] is True
+    assert config["with_venue"] is True
     (line,) = RunStore.open(tmp_path / "run").latest()
     records = JsonLines(tmp_path / "run" / line["trajectory"]).read()
-    assert [each["interface"] for each in records if each["kind"] == "told"] == [True]
+    assert [each["venue"] for each in records if each["kind"] == "told"] == [True]
     again = rcb("--resume", "run")
     assert again.returncode == 0, again.stderr
     assert "1 of 1 episodes are there already" in again.stderr
-    other = rcb("--resume", "run", "--no-interface")
+    other = rcb("--resume", "run", "--no-venue")
     assert other.returncode == 2
-    assert "with_interface" in other.stderr
+    assert "with_venue" in other.stderr
 
 
 def test_a_record_has_the_keys_it_always_had_and_no_others() -> None:

@@ -43,3 +43,10 @@ def test_an_id_of_another_data_set_names_that_one(tmp_path_factory: pytest.TempP
     CliRunner().invoke(rcb, ["new", "mine", "--dataset", str(folder)], catch_exceptions=False)
     with pytest.raises(UsageError, match="bundled has it: add --dataset bundled"):
         show("DyT/forward", "--dataset", str(folder))
+
+
+def test_it_says_what_later_code_reads_from_the_missing_part() -> None:
+    assert "\ndefines:   grad_alpha\n" in show("DyT/gradient-of-alpha")
+    assert json.loads(show("DyT/gradient-of-alpha", "--json"))["defines"] == ["grad_alpha"]
+    assert "\ndefines:" not in show("DyT/forward")
+    assert json.loads(show("DyT/forward", "--json"))["defines"] == []
