@@ -44,7 +44,9 @@ def show_progress(title: str, opening: str) -> Iterator[Callable[[RunProgress], 
                 again = f"; {again}" if progress.retrying else ""
                 shown.note(f"{last.challenge} sample {last.sample}: {whose}{last.error}{again}")
             if last is not None:
-                for text in filter(lambda text: text not in warned, dict.fromkeys(progress.warnings)):
+                for text in filter(
+                    lambda text: text not in warned, dict.fromkeys(progress.warnings)
+                ):
                     shown.note(f"warning: {text} (first of {last.challenge} sample {last.sample})")
                 warned.update(progress.warnings)
             shown.update(status, progress.finished, progress.planned)

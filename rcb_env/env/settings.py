@@ -181,12 +181,11 @@ class Budgets(Settings):
     """
 
     tokens: Annotated[int | None, Mark(more_than=0, option="--budget-tokens", ours=True)] = None
-    """Most tokens an episode may use, prompts and replies together; no longer reply is asked for than is left, by an
-    estimate of the prompt. A program of one's own is counted only when it ends."""
+    """Most tokens an episode may use, prompts (estimated before each call) and replies together."""
     cost_usd: Annotated[float | None, Mark(more_than=0, option="--budget-usd", ours=True)] = None
     """Most an episode may cost, in US dollars; the call that goes over is the last one."""
     wall_s: Annotated[float | None, Mark(more_than=0, option="--budget-seconds")] = None
-    """Longest an episode may take, in seconds; a call or a program under way is ended, tests and grading are not."""
+    """Longest an episode may take, in seconds; calls and programs end with it, tests do not."""
 
 
 @dataclass(frozen=True)

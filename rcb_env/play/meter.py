@@ -73,11 +73,12 @@ class Meter:
         if self.told is not None:
             self.told(usage)
         if self.budgets.cost_usd is not None and self.usage.cost_usd is None:
-            why = "the price of this model is unknown, so a cost budget cannot be held:"
-            if not self.usage.complete:
-                why = "the agent does not report what its model calls cost, so --budget-usd cannot be held: leave it out"
-            else:
-                why += " give --input-price and --output-price, or drop the budget"
-            raise UsageError(why)
+            raise UsageError(
+                "the price of this model is unknown, so a cost budget cannot be held:"
+                " give --input-price and --output-price, or drop the budget"
+                if self.usage.complete
+                else "the agent did not report what its model calls cost, so --budget-usd cannot be held:"
+                " start a run without it"
+            )
         if reason := self.spent():
             raise BudgetSpent(reason)
