@@ -56,7 +56,7 @@ def test_a_run_stops_when_its_money_is_spent_and_can_go_on(
     config: RunConfig, model_server: Server, tmp_path: Path
 ) -> None:
     says = r"budget of 0\.003 USD is spent"
-    limited, more = replace(config, run_cost_usd=0.003), {"run_cost_usd": 1.0}
+    limited = replace(config, run_cost_usd=0.003)
     with pytest.raises(RunBudgetSpent, match=says + r".*2 of 6 episodes.*--resume"):
         play(limited, tmp_path / "run")
     assert len(model_server.requests) == 3
@@ -64,7 +64,7 @@ def test_a_run_stops_when_its_money_is_spent_and_can_go_on(
     with pytest.raises(RunBudgetSpent, match=says):
         play(limited, tmp_path / "run", resume=True)
     assert len(model_server.requests) == 3
-    episodes = play(replace(config, **more), tmp_path / "run", resume=True)
+    episodes = play(replace(config, run_cost_usd=1.0), tmp_path / "run", resume=True)
     assert [episode["status"] for episode in episodes] == ["passed"] * 6
     assert len(model_server.requests) == 7
     used = sum(episode["usage"]["prompt_tokens"] for episode in episodes)
