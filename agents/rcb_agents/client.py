@@ -12,6 +12,9 @@ Guarantees:
   that is remembered for the process.
 - No more requests at once than a server takes (`throttle`); a reply that came before for the same
   request is not asked for again (`cache`).
+- A call ends when the time of its episode does, whatever it waits for. It is given no longer reply than budgets in
+  tokens leave, and is not made where its prompt leaves no room. Prompts are estimated; a server that refuses such a
+  length for a reply is asked without one.
 - Nothing that a server sends is anybody else's fault: what no answer can be read from is a lost reply.
 Not covered: streaming; the bodies (`apis`); their size and time (`intake`); proxies (`reaching`).
 """
@@ -20,10 +23,11 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import random
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rcb_agents import faults, intake, reaching, tokens
@@ -34,7 +38,15 @@ from rcb_agents.providers import resolve
 from rcb_agents.registry import load_registry
 from rcb_agents.replies import Reply, as_text
 from rcb_agents.throttle import gate_of
-from rcb_env import ModelError, ModelSettings, NoAnswer, Usage, UsageError, without_credentials
+from rcb_env import (
+    BudgetSpent,
+    ModelError,
+    ModelSettings,
+    NoAnswer,
+    Usage,
+    UsageError,
+    without_credentials,
+)
 
 if TYPE_CHECKING:
     import openai
@@ -48,6 +60,8 @@ class _Known:
 
     answered: bool = False
     without: set[str] = field(default_factory=set)
+    too_long: float = math.inf
+    """A length for a reply that it refused."""
 
 
 _known: dict[tuple[str, str], _Known] = {}
@@ -73,14 +87,26 @@ class OpenAIModel:
         settings: model, address and limits.
         seed: of the pauses between retries, and of what is cached at a temperature but 0.
         sample: the episode's index, for the cache.
+        seconds_left: of the episode; None: its time has no limit.
+        room_for_reply: as a task has it.
 
     Raises:
         UsageError: the address, the key, the file of models, or a variable for proxies or certificates
             is missing or wrong.
     """
 
-    def __init__(self, settings: ModelSettings, *, seed: int = 0, sample: int = 0) -> None:
+    def __init__(
+        self,
+        settings: ModelSettings,
+        *,
+        seed: int = 0,
+        sample: int = 0,
+        seconds_left: Callable[[], float | None] = lambda: None,
+        room_for_reply: Callable[[int], int | None] = lambda _: None,
+    ) -> None:
         self.settings = settings
+        self._seconds_left = seconds_left
+        self._room_for_reply = room_for_reply
         registry = load_registry(settings.models_file)
         self._facts = registry.facts_of(settings)
         self._endpoint = resolve(settings, registry.providers)
@@ -128,14 +154,15 @@ class OpenAIModel:
             NoAnswer: "context_exceeded" or "refused".
             ModelError: no reply after all retries.
             ModelRefusedRequest: no request of this kind can succeed.
+            BudgetSpent: the call does not fit into what is left of a budget, or its time is up.
         """
         prompt = "\n".join((as_text(messages), *map(json.dumps, tools)))
         echoed = self._api.echoes(messages)
         max_tokens = self._max_tokens(prompt)
         make = functools.partial(
-            self._api.body, self.settings, self._endpoint.model, messages, tools, max_tokens
+            self._api.body, self.settings, self._endpoint.model, messages, tools
         )
-        wanted = make(frozenset())
+        wanted = make(max_tokens, frozenset())
         key = ""
         if self._cache is not None:
             key = self._cache.key(self.url, wanted)
@@ -143,14 +170,23 @@ class OpenAIModel:
             answer = self._api.read(stored) if stored is not None else None
             if isinstance(answer, Answer):
                 return self._reply(answer, prompt, answer.id, retries=0, replayed=True)
+        room, left = self._room(prompt)
+        longest = self.context_tokens or math.inf
         retries = 0
         while True:
-            tried = self._try(make(frozenset(self._server.without)), echoed)
+            limited = room < min(max_tokens or longest, self._server.too_long)
+            body = make(int(room) if limited else max_tokens, frozenset(self._server.without))
+            try:
+                tried = self._try(body, echoed, room if limited else None)
+            except TimeoutError:
+                raise BudgetSpent("wall_time_spent") from None
             if tried.answer is not None:
                 self._server.answered = True
-                if self._cache is not None:
+                cut = limited and tried.answer.finish_reason == "length"
+                if self._cache is not None and not cut:
                     self._cache.put(key, self.url, wanted, tried.data)
-                return self._reply(tried.answer, prompt, tried.request_id, retries)
+                reply = self._reply(tried.answer, prompt, tried.request_id, retries)
+                return replace(reply, cut_at=left) if cut else reply
             if tried.adapted:
                 continue
             trouble = self._clean(tried.trouble)
@@ -165,18 +201,35 @@ class OpenAIModel:
                 raise faults.refusal(self.url, reaching.why_not(self._endpoint.base_url, trouble))
             if last:
                 raise ModelError(f"{self.url} gave no reply, {retries + 1} times: {trouble}")
-            time.sleep(self._pause_s(retries) if tried.wait_s is None else tried.wait_s)
+            pause_s = self._pause_s(retries) if tried.wait_s is None else tried.wait_s
+            seconds_left = self._seconds_left()
+            if seconds_left is not None and seconds_left <= pause_s:
+                raise BudgetSpent("wall_time_spent")
+            time.sleep(pause_s)
             retries += 1
 
     # --- the request ---
 
-    def _try(self, body: Mapping[str, Any], echoed: set[str]) -> _Attempt:
+    def _try(self, body: Mapping[str, Any], echoed: set[str], room: float | None) -> _Attempt:
+        """Send a request.
+
+        Args:
+            body: of it.
+            echoed: names in it that came from the server.
+            room: the length of the reply, if a budget has set it.
+
+        Raises:
+            TimeoutError: the episode's time is up.
+        """
         import openai
 
-        with self._gate.passing() as began:
+        with self._gate.passing(self._seconds_left()) as began:
+            client, hurries = self._client_in_time()
             try:
-                raw = self._api.send(self._client(), body)
+                raw = self._api.send(client, body)
             except openai.APITimeoutError as error:
+                if hurries:
+                    raise TimeoutError from None
                 why = f"no reply within {self.settings.timeout_s:g} s"
                 return _Attempt(trouble=why, no_server=reaching.nobody_reached(error))
             except openai.APIConnectionError as error:
@@ -184,12 +237,13 @@ class OpenAIModel:
                 return _Attempt(trouble=why, no_server=reaching.nobody_reached(error))
             except openai.APIStatusError as error:
                 said = self._said(error.response.text)
-                return self._refused(error.status_code, said, echoed, began, error.response.headers)
+                headers = error.response.headers
+                return self._refused(error.status_code, said, echoed, room, began, headers)
             tried = self._completion(raw.text, raw.headers)
             if isinstance(tried, Failed):
                 # The server answered 200 and put the failure of the one behind it into the body.
                 status = faults.status_of(tried.said.code) or 502
-                return self._refused(status, tried.said, echoed, began, raw.headers)
+                return self._refused(status, tried.said, echoed, room, began, raw.headers)
         if tried.answer is not None:
             self._gate.widen()
         return tried
@@ -199,6 +253,7 @@ class OpenAIModel:
         status: int,
         said: Said,
         echoed: set[str],
+        room: float | None,
         began: float,
         headers: Mapping[str, str],
     ) -> _Attempt:
@@ -208,10 +263,14 @@ class OpenAIModel:
             NoAnswer: the prompt is too long, or was refused for its content.
             ModelError: another try cannot change it.
         """
-        wanted = self._adaptable() - self._server.without
+        wanted = self._adaptable() | ({"max_tokens"} if room is not None else set())
+        wanted -= self._server.without
         name = faults.refused_parameter(status, said, wanted, echoed - self._server.without)
         if name is not None:
             self._server.without.add(name)
+            return _Attempt(adapted=True)
+        if room is not None and faults.may_be_about_length(status, said):
+            self._server.too_long = min(room, self._server.too_long)
             return _Attempt(adapted=True)
         shown = self._clean(said.message) or "without a word"
         if status == 407 and (proxy := reaching.proxy_of(self._endpoint.base_url)):
@@ -239,6 +298,31 @@ class OpenAIModel:
     def _client(self) -> openai.OpenAI:
         end = self._endpoint
         return reaching.connect(end.base_url, end.key, self.settings.timeout_s)
+
+    def _client_in_time(self) -> tuple[openai.OpenAI, bool]:
+        """The client, and whether it waits less than usual, as the episode's time ends.
+
+        Raises:
+            TimeoutError: the time is up.
+        """
+        seconds_left = self._seconds_left()
+        if seconds_left is None or seconds_left >= self.settings.timeout_s:
+            return self._client(), False
+        if seconds_left <= 0:
+            raise TimeoutError
+        return self._client().with_options(timeout=reaching.timeout(seconds_left)), True
+
+    def _room(self, prompt: str) -> tuple[float, int]:
+        """Tokens that budgets leave for the reply to a prompt, and for both together.
+
+        Raises:
+            BudgetSpent: none for the reply.
+        """
+        if self._room_for_reply(0) is None:
+            return math.inf, 0
+        needed = tokens.estimate(prompt, self.settings.name)
+        room = self._room_for_reply(needed)
+        return (math.inf, 0) if room is None else (room, needed + room)
 
     def _max_tokens(self, prompt: str) -> int | None:
         """The longest completion that fits; at least 1.

@@ -219,6 +219,11 @@ def is_overflow(status: int, said: Said) -> bool:
     return _OVERFLOW.search(said.all) is not None
 
 
+def may_be_about_length(status: int, said: Said) -> bool:
+    """Whether a request may have been refused for the length that it allows its reply."""
+    return status in (400, 413, 422) and (is_overflow(status, said) or "tokens" in said.all)
+
+
 def names_a_path(said: Said) -> bool:
     """Whether the words are about where the request went: the address is wrong."""
     return _NO_SUCH_PATH.search(said.message) is not None

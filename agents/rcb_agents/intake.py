@@ -25,21 +25,23 @@ ACCEPTED = "gzip, deflate"
 _PIECE_BYTES = 256 * 1024
 _SHORTEST_SECRET = 4  # shorter ones are words, and would be found everywhere
 _BEGAN = "rcb_began"
+_SHORTEST_WAIT_S = 0.001
 _TOO_DEEP = f"it is nested deeper than {DEEPEST} levels"
 
 
-def hooks(timeout_s: float) -> dict[str, list[Callable[[Any], None]]]:
+def hooks() -> dict[str, list[Callable[[Any], None]]]:
     """Event hooks for the HTTP library's client that put bounds on every reply.
 
-    Args:
-        timeout_s: longest time from a request to the end of its reply.
+    The longest time for one read is the longest from the request to the end of its reply, too.
     """
 
     def note(request: Any) -> None:
         request.extensions[_BEGAN] = time.monotonic()
 
     def bound(response: Any) -> None:
-        ends = response.request.extensions[_BEGAN] + timeout_s
+        waits = response.request.extensions["timeout"]
+        ends = response.request.extensions[_BEGAN] + waits["read"]
+        waits["read"] = max(_SHORTEST_WAIT_S, ends - time.monotonic())  # silence in the middle
         encoding = response.headers.pop("content-encoding", "").strip().lower()
         # Versions of the `openai` package bring different HTTP libraries: this is the one at work.
         http = sys.modules[type(response).__module__.partition(".")[0]]

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from rcb_agents import prompts
 from rcb_agents.fitting import left_out, older_half, room_for_prompt
 from rcb_agents.replies import Reply, assistant_message, with_own_ids
-from rcb_env import ModelError, NoAnswer, Task, UsageError
+from rcb_env import BudgetSpent, ModelError, NoAnswer, Task, UsageError
 
 
 class Model(Protocol):
@@ -53,7 +53,13 @@ def open_model(task: Task) -> Model:
         return SimulatedModel.named(task.model.name, task)
     from rcb_agents.client import OpenAIModel
 
-    model = OpenAIModel(task.model, seed=task.seed, sample=task.sample)
+    model = OpenAIModel(
+        task.model,
+        seed=task.seed,
+        sample=task.sample,
+        seconds_left=task.seconds_left,
+        room_for_reply=task.room_for_reply,
+    )
     if task.limits_money:
         model.check_price()
     task.record("model", model.describe())
@@ -90,7 +96,7 @@ class Conversation:
 
         Raises:
             NoAnswer: no reply, or the last round alone does not fit.
-            BudgetSpent: the reply came, and the budget is gone.
+            BudgetSpent: the reply came, and the budget is gone; or the call does not fit into it.
         """
         gone = left_out(self.messages, self._room, self._name)
         while True:
@@ -106,6 +112,8 @@ class Conversation:
                 self.messages.append(assistant_message(reply, in_place_of_nothing=stand_in))
                 self._recorded = len(self.messages)  # the reply stands in the record already
                 self._task.spend(reply.usage)
+                if reply.cut_at:
+                    self._task.room_for_reply(reply.cut_at)  # raises: so much is no longer left
                 return reply
 
     def _exchange(self, tools: Sequence[Mapping[str, Any]], gone: range) -> Reply:
@@ -123,7 +131,7 @@ class Conversation:
         }
         try:
             reply = self._model.complete(sent, tools)
-        except (NoAnswer, ModelError) as error:
+        except (NoAnswer, ModelError, BudgetSpent) as error:
             self._task.record("model_call", {**call, "error": str(error)})
             self._recorded = len(self.messages)
             raise

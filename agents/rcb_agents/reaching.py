@@ -46,9 +46,8 @@ def _client(process: int, base_url: str, key: str, timeout_s: float) -> openai.O
     """By process, as a forked one must not use its parent's sockets."""
     import openai
 
-    timeout = openai.Timeout(timeout_s, connect=min(timeout_s, _CONNECT_S))
     try:
-        http = openai.DefaultHttpxClient(timeout=timeout, event_hooks=intake.hooks(timeout_s))
+        http = openai.DefaultHttpxClient(timeout=timeout(timeout_s), event_hooks=intake.hooks())
     except Exception as error:  # whatever it is, it comes from the variables
         wrong = _wrong_variable(error)
         if wrong is None:
@@ -57,7 +56,7 @@ def _client(process: int, base_url: str, key: str, timeout_s: float) -> openai.O
     client = openai.OpenAI(
         base_url=base_url,
         api_key=key or "none",  # servers on one's own machine want no key, the library wants one
-        timeout=timeout,
+        timeout=timeout(timeout_s),
         max_retries=0,
         http_client=http,
         default_headers={"Accept-Encoding": intake.ACCEPTED},
@@ -65,6 +64,13 @@ def _client(process: int, base_url: str, key: str, timeout_s: float) -> openai.O
     # The library closes only what it made itself. At exit everything is closed anyway.
     weakref.finalize(client, http.close).atexit = False
     return client
+
+
+def timeout(longest_s: float) -> openai.Timeout:
+    """Of a request that takes no longer than this, to the end of its reply."""
+    import openai
+
+    return openai.Timeout(longest_s, connect=min(longest_s, _CONNECT_S))
 
 
 def _wrong_variable(error: Exception) -> str | None:

@@ -43,6 +43,7 @@ class Reply:
         retries: how often the request was sent again.
         refused: parameters that were asked for and left out or renamed, since the model refuses them.
         came_with: what the API wants to see again with this reply; nothing in it is read here.
+        cut_at: how many tokens were left of the budget that cut this reply short; 0: none did.
     """
 
     text: str
@@ -55,6 +56,7 @@ class Reply:
     retries: int = 0
     refused: tuple[str, ...] = ()
     came_with: Mapping[str, Any] = field(default_factory=dict)
+    cut_at: int = 0
 
 
 def with_own_ids(calls: Sequence[ToolRequest], taken: Set[str]) -> tuple[ToolRequest, ...]:

@@ -8,6 +8,7 @@ successes. While a server asks to wait, nobody sends.
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -29,17 +30,23 @@ class Gate:
         return None if self._limit is None else int(self._limit)
 
     @contextlib.contextmanager
-    def passing(self) -> Iterator[float]:
-        """Wait for one's turn; yields when it came, for `narrow`."""
+    def passing(self, longest_s: float | None = None) -> Iterator[float]:
+        """Wait for one's turn; yields when it came, for `narrow`.
+
+        Raises:
+            TimeoutError: it did not come so soon.
+        """
+        ends = math.inf if longest_s is None else time.monotonic() + longest_s
         with self._changed:
             while True:
-                wait_s = self._not_before - time.monotonic()
-                if wait_s > 0:
-                    self._changed.wait(wait_s)
-                elif self._limit is not None and self._under_way >= int(self._limit):
-                    self._changed.wait()
-                else:
+                now = time.monotonic()
+                full = self._limit is not None and self._under_way >= int(self._limit)
+                if self._not_before <= now and not full:
                     break
+                if now >= ends:
+                    raise TimeoutError
+                until = min(ends, self._not_before if self._not_before > now else math.inf)
+                self._changed.wait(None if until == math.inf else until - now)
             self._under_way += 1
         try:
             yield time.monotonic()

@@ -12,6 +12,18 @@ from rcb_env.env.settings import Setting, Settings, settings_of
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
 
+class OrNone(click.ParamType[Any]):
+    """A number, or "none" for no limit, so that a run that is gone on with can be rid of one."""
+
+    def __init__(self, number: click.ParamType[Any]) -> None:
+        self.number = number
+        self.name = number.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or None."""
+        return None if value == "none" else self.number.convert(value, param, ctx)
+
+
 def split_commas(
     _context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:

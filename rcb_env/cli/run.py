@@ -97,14 +97,16 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
 @click.option(
     "--run-budget-tokens",
     "run_tokens",
-    type=_positive,
-    help="Most tokens all episodes may use together.",
+    type=options.OrNone(_positive),
+    metavar="N|none",
+    help="Most tokens all episodes may use together, by an estimate of each prompt; calls at once can go over.",
 )
 @click.option(
     "--run-budget-usd",
     "run_cost_usd",
-    type=_more_than_zero,
-    help="Most all episodes may cost together.",
+    type=options.OrNone(_more_than_zero),
+    metavar="USD|none",
+    help="Most all episodes may cost together; the calls under way can go over.",
 )
 @options.sandbox
 @click.option("--out", metavar="DIR", help="The run directory.  [default: runs/<time>-<agent>]")
@@ -180,6 +182,7 @@ def _play(given: Mapping[str, Any], folder: Path | None, *, resume: bool) -> Non
     from rcb_env.errors import ModelRefusedRequest, UsageError
     from rcb_env.runs import default_folder, open_run, run_experiment
     from rcb_env.runs.plan import planned
+    from rcb_env.runs.spending import RunBudgetSpent
 
     config = run_config(given)
     if folder is None:
@@ -197,7 +200,9 @@ def _play(given: Mapping[str, Any], folder: Path | None, *, resume: bool) -> Non
         with show_progress(title, f"sandbox: {sandbox} ({why})") as tell:
             try:
                 run_experiment(config, store, progress=tell)
+            except RunBudgetSpent:
+                raise  # it is to be gone on with
             except (ModelRefusedRequest, UsageError):
-                store.discard_if_empty()  # a wrong key or name must not take the folder
+                store.discard_if_unused()  # a wrong key or name must not take the folder
                 raise
         finish(store, quiet=given["quiet"], as_json=given["as_json"])

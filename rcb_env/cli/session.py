@@ -24,6 +24,7 @@ def show_progress(title: str, opening: str) -> Iterator[Callable[[RunProgress], 
     """Show how far a run is, after an opening line; yields what is to be told about each episode."""
     from rcb_env.cli.progress import Progress
 
+    warned: set[str] = set()
     with Progress(title) as shown:
 
         def tell(progress: RunProgress) -> None:
@@ -42,6 +43,12 @@ def show_progress(title: str, opening: str) -> Iterator[Callable[[RunProgress], 
                     whose, again = "the agent's own error: ", "it gets one more attempt"
                 again = f"; {again}" if progress.retrying else ""
                 shown.note(f"{last.challenge} sample {last.sample}: {whose}{last.error}{again}")
+            if last is not None:
+                for text in filter(
+                    lambda text: text not in warned, dict.fromkeys(progress.warnings)
+                ):
+                    shown.note(f"warning: {text} (first of {last.challenge} sample {last.sample})")
+                warned.update(progress.warnings)
             shown.update(status, progress.finished, progress.planned)
 
         yield tell

@@ -3,7 +3,8 @@
 The one commit that is meant is fetched into a temporary folder, its files are written as they are in the repository
 (no hooks, no filters, no line-ending conversion), counted, hashed, loaded, and only then moved to their place in one step. So
 a copy is there as a whole or not at all, whatever interrupts: Ctrl-C, a lost network, a full disk, a killed process.
-What an interrupted pull leaves is removed by the next one. Two pulls at once wait for each other.
+What an interrupted pull leaves is removed by the next one. Two pulls at once wait for each other. Git, and whatever it
+starts, ends with the pull, also where nothing but a SIGKILL ended that.
 Guarantees: pulling again changes nothing when the copy is intact (its files are hashed anew), and replaces it when it is not.
 Not covered: reading the data set (papers.py), and what its suites are worth (`rcb check`).
 """
@@ -17,11 +18,13 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import stat
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.published import RECEIPT, Published
@@ -36,6 +39,20 @@ _ENVIRONMENT = {
     "GIT_SSH_COMMAND": os.environ.get("GIT_SSH_COMMAND", "ssh -o BatchMode=yes"),
     "LC_ALL": "C",
 }
+
+# Runs what it is given in a group of processes that ends when the pipe to stdin does, which no end of ours survives.
+_LEASHED = """
+exec 3<&0 </dev/null
+"$@" 3<&- &
+work=$!
+{ read -r _; kill -KILL 0; } <&3 >/dev/null 2>&1 &
+watch=$!
+exec 3<&-
+wait "$work"
+code=$?
+kill -KILL "$watch" 2>/dev/null
+exit "$code"
+"""
 
 Tell = Callable[[str], None]
 
@@ -221,16 +238,22 @@ def _git_fetch(repository: git.Repo, *arguments: str) -> str | None:
     }
     options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
     command = ["git", *options, "fetch", "--no-tags", "--quiet", *arguments]
-    process: Any = repository.git.execute(
-        command, as_process=True, env={**_ENVIRONMENT, "GIT_DIR": str(repository.git_dir)}
-    )
-    try:
-        said = process.stderr.read().decode(errors="replace")
-        return None if process.proc.wait() == 0 else said
-    finally:
-        if process.proc.poll() is None:
-            process.proc.kill()
-            process.proc.wait()
+    with subprocess.Popen(
+        ["/bin/sh", "-c", _LEASHED, "sh", *command],
+        env={**os.environ, **_ENVIRONMENT, "GIT_DIR": str(repository.git_dir)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        try:
+            said = process.stderr.read().decode(errors="replace")
+            return None if process.wait() == 0 else said
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def _write_files(repository: git.Repo, wanted: Published, address: str, copy: Path) -> None:

@@ -177,15 +177,15 @@ class Shown(Settings):
 class Budgets(Settings):
     """Limits of one episode beside its steps and test runs; None: no limit.
 
-    An episode ends when it has used more than a limit; the reply that went over is not used.
+    An episode ends when it has used up a limit; the reply that went over, or was cut short for it, is not used.
     """
 
     tokens: Annotated[int | None, Mark(more_than=0, option="--budget-tokens", ours=True)] = None
-    """Most tokens an episode may use, prompts and replies together."""
+    """Most tokens an episode may use, prompts (estimated before each call) and replies together."""
     cost_usd: Annotated[float | None, Mark(more_than=0, option="--budget-usd", ours=True)] = None
-    """Most an episode may cost, in US dollars."""
+    """Most an episode may cost, in US dollars; the call that goes over is the last one."""
     wall_s: Annotated[float | None, Mark(more_than=0, option="--budget-seconds")] = None
-    """Longest an episode may take, in seconds."""
+    """Longest an episode may take, in seconds; calls and programs end with it, tests do not."""
 
 
 @dataclass(frozen=True)

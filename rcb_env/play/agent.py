@@ -195,6 +195,10 @@ def _no_limit() -> float | None:
     return None
 
 
+def _any_length(prompt_tokens: int) -> int | None:  # noqa: ARG001 - the form of the field
+    return None
+
+
 @dataclass(frozen=True)
 class Task:
     """What an agent is given: the challenge, and where to report to.
@@ -219,6 +223,9 @@ class Task:
     """Report a model call; raises `BudgetSpent` when the budget is gone."""
     seconds_left: Callable[[], float | None] = _no_limit
     """Of the episode's wall-time budget; None: there is none."""
+    room_for_reply: Callable[[int], int | None] = _any_length
+    """Most tokens that budgets leave for the reply to a prompt of so many; None: no budget is set. Raises
+    `BudgetSpent` where such a prompt leaves no room at all: then the call is not made."""
 
     def extract(self, reply: str | None, *, finish_reason: str | None = None) -> Extracted:
         """The code in a model's reply, by the rule of the task; see `rcb_env.play.extraction`."""

@@ -95,12 +95,14 @@ class _Game:
         self.agent = agent
         self.recorder = recorder
         self.meter = meter
+        self._room_in_run = task.room_for_reply
         self.task = replace(
             task,
             limits_money=task.limits_money or meter.budgets.cost_usd is not None,
             record=recorder.record,
             spend=meter.spend,
             seconds_left=meter.seconds_left,
+            room_for_reply=self._room_for_reply,
         )
         self.steps = 0
         self.test_runs = 0
@@ -127,6 +129,11 @@ class _Game:
         if self.verdict is None and self._can_be_graded(end):
             end = self._submit(end)
         return end
+
+    def _room_for_reply(self, prompt_tokens: int) -> int | None:
+        """As the episode and its run together leave it."""
+        rooms = self._room_in_run(prompt_tokens), self.meter.room_for_reply(prompt_tokens)
+        return min((room for room in rooms if room is not None), default=None)
 
     def _begin(self, start: Mapping[str, object]) -> None:
         observation, info = self.env.reset(seed=self.task.seed)

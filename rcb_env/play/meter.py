@@ -31,6 +31,20 @@ class Meter:
         limit = self.budgets.wall_s
         return None if limit is None else limit - self.elapsed_s()
 
+    def room_for_reply(self, prompt_tokens: int) -> int | None:
+        """Most tokens that the reply to a prompt may have; None: any number.
+
+        Raises:
+            BudgetSpent: the prompt alone is too much.
+        """
+        limit = self.budgets.tokens
+        if limit is None:
+            return None
+        room = limit - self.usage.tokens - prompt_tokens
+        if room < 1:
+            raise BudgetSpent("tokens_spent")
+        return room
+
     def new_tokens(self) -> int:
         """Of the model calls since this was asked before."""
         new = self.usage.tokens - self._charged
@@ -62,6 +76,9 @@ class Meter:
             raise UsageError(
                 "the price of this model is unknown, so a cost budget cannot be held:"
                 " give --input-price and --output-price, or drop the budget"
+                if self.usage.complete
+                else "the agent did not report what its model calls cost, so --budget-usd cannot be held:"
+                " start a run without it"
             )
         if reason := self.spent():
             raise BudgetSpent(reason)

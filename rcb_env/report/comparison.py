@@ -20,7 +20,7 @@ from typing import Any
 
 from rcb_env.errors import UsageError, counted
 from rcb_env.report.scoring import PASSED, Comparison, Planned, compare, fill_missing
-from rcb_env.report.summary import plan_of
+from rcb_env.report.summary import plan_of, unreported
 from rcb_env.runs.store import RunStore
 
 _ROWS = 8  # of a table by effort
@@ -39,18 +39,21 @@ def _of(*path: str) -> Callable[[Mapping[str, Any]], float | None]:
     return read
 
 
-def _tokens(episode: Mapping[str, Any]) -> float | None:
-    usage = episode.get("usage") or {}
-    if not usage.get("calls") and usage.get("cost_usd", 0.0) is None:
-        return None  # an outside program that said nothing
-    return float((usage.get("prompt_tokens") or 0) + (usage.get("completion_tokens") or 0))
+def _counted(*names: str) -> Callable[[Mapping[str, Any]], float | None]:
+    """The sum of some counts of model calls, where all calls were reported."""
+
+    def read(episode: Mapping[str, Any]) -> float | None:
+        usage = episode.get("usage") or {}
+        return None if unreported(usage) else float(sum(usage.get(name) or 0 for name in names))
+
+    return read
 
 
 EFFORTS: Mapping[str, Callable[[Mapping[str, Any]], float | None]] = {
     "test runs": _of("test_runs"),
     "actions": _of("steps"),
-    "model calls": _of("usage", "calls"),
-    "tokens": _tokens,
+    "model calls": _counted("calls"),
+    "tokens": _counted("prompt_tokens", "completion_tokens"),
     "USD": _of("usage", "cost_usd"),
 }
 """What an episode took, by name; None: not known."""

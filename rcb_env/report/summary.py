@@ -47,6 +47,8 @@ class Totals:
     cost_usd: float = 0.0
     cost_known: bool = True
     """False when nobody knows what some episode cost: the cost is then a part."""
+    complete: bool = True
+    """False when an agent did not report some of its calls: calls and tokens are then a part."""
     estimated: bool = False
     """Whether some token counts are estimates of ours, not the server's."""
     end_reasons: Counter[str] = field(default_factory=Counter)
@@ -67,6 +69,7 @@ class Totals:
             self.cost_usd += usage["cost_usd"]
         elif "cost_usd" in usage:
             self.cost_known = False
+        self.complete = self.complete and not unreported(usage)
         self.estimated = self.estimated or bool(usage.get("estimated"))
         self.end_reasons[str(episode.get("end_reason") or "unknown")] += 1
         error_class = (episode.get("verdict") or {}).get("error_class")
@@ -77,9 +80,17 @@ class Totals:
             self.evidence[str(evidence or "unknown")] += 1
 
     def to_dict(self) -> dict[str, object]:
-        """As JSON can hold it (`dataclasses.asdict` would count the pairs of a counter); no cost known is null."""
+        """As JSON can hold it (`dataclasses.asdict` would count the pairs of a counter); what nobody knows is null."""
         made = {k: dict(v) if isinstance(v, Counter) else v for k, v in vars(self).items()}
+        if not (self.complete or any(self.tokens.values())):
+            made["tokens"] = None
         return made if self.cost_usd or self.cost_known else {**made, "cost_usd": None}
+
+
+def unreported(usage: Mapping[str, Any]) -> bool:
+    """Whether an agent kept some of its model calls to itself, so that counts are a part of what it used."""
+    silent = not usage.get("calls") and usage.get("cost_usd", 0.0) is None
+    return silent or usage.get("complete") is False
 
 
 @dataclass(frozen=True)

@@ -131,8 +131,12 @@ def notes(summary: RunSummary) -> list[str]:
             lines.append(f"pass@{at.k}: {at.rate:.1f}{scaled_at}")
     if score.nested_corrected:
         lines.append(f"scaled, each source line once: {rate_text(score.nested_corrected)}")
-    if totals.tokens["calls"]:
+    if totals.tokens["calls"] or not totals.complete:
         lines.append(_usage_text(summary))
+    if summary.record.get("config", {}).get("agent_sandbox") == "none":
+        lines.append(
+            "--agent-sandbox none: a program that played could read all that its user can, the answers too"
+        )
     if summary.retried_episodes:
         lines.append(
             f"{counted(summary.retried_episodes, 'episode')} took more than one attempt; earlier attempts"
@@ -239,10 +243,13 @@ def _amount(value: float | None) -> str:
 
 def _usage_text(summary: RunSummary) -> str:
     totals = summary.totals
-    text = (
-        f"model: {totals.tokens['calls']} calls, {totals.tokens['prompt_tokens']} prompt and "
-        f"{totals.tokens['completion_tokens']} completion tokens"
-    )
+    if not (totals.complete or any(totals.tokens.values())):
+        text = "model: calls and tokens unknown, as the agent reports none"
+    else:
+        text = (
+            f"model: {'' if totals.complete else 'at least '}{totals.tokens['calls']} calls, "
+            f"{totals.tokens['prompt_tokens']} prompt and {totals.tokens['completion_tokens']} completion tokens"
+        )
     if totals.estimated:
         text += " (partly estimated)"
     if totals.cost_usd or totals.cost_known:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rcb_env.dataset.papers import Challenge, Dataset
@@ -39,7 +40,7 @@ def run_experiment(
 
     Raises:
         Interrupted: SIGINT or SIGTERM came; finished episodes are stored.
-        RunBudgetSpent: the whole run has used its budget; finished episodes are stored.
+        RunBudgetSpent: the whole run has used its budget, or nobody can tell; finished episodes are stored.
         ModelRefusedRequest: key, model name or URL are wrong.
         SandboxUnavailable: no sandbox works here.
         StoreError: the run directory cannot be written, or belongs to another config.
@@ -61,9 +62,8 @@ def run_experiment(
                 env = environment_of(config, job, dataset, grader)
                 meter.check()
                 try:
-                    return play_episode(
-                        env, agent, task_of(config, job), trajectory, on_usage=meter.spend
-                    )
+                    task = replace(task_of(config, job), room_for_reply=meter.room_for_reply)
+                    return play_episode(env, agent, task, trajectory, on_usage=meter.spend)
                 finally:
                     env.close()
 
@@ -82,12 +82,13 @@ def run_experiment(
                 workers=config.workers,
                 progress=progress,
             )
-        except RunBudgetSpent as error:
+        except BaseException as error:
             meter.note_end()
+            if not isinstance(error, RunBudgetSpent):
+                raise
             raise RunBudgetSpent(
                 f"{error}: {count_finished(store, plan)} of {len(plan)} episodes are in"
-                f" {store.folder}; go on with --resume and more --run-budget-tokens or"
-                " --run-budget-usd"
+                f" {store.folder}; go on with --resume and {error.more}"
             ) from None
 
 

@@ -74,6 +74,8 @@ class Trajectory:
         self.attempt = attempt
         self.last_kind = ""
         """Of the record that was written last; "" before the first."""
+        self.warnings: list[str] = []
+        """Texts of the records of that kind, for the user to see."""
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
@@ -95,6 +97,8 @@ class Trajectory:
                 take_back(self._fd, size)
                 raise
         self.last_kind = kind
+        if kind == "warning":
+            self.warnings.append(str(payload.get("text", "")))
 
     def close(self) -> None:
         """Put everything on the disk; safe to call twice."""
@@ -131,6 +135,7 @@ class RunStore:
         self.problems: list[str] = []
         """What was found damaged, one line each; for the user to see."""
         self._lock_fd = lock_fd
+        self._is_new = False
         self._episodes = JsonLines(folder / "episodes.jsonl")
 
     @classmethod
@@ -165,7 +170,9 @@ class RunStore:
             if (folder / "run.json").exists():
                 raise StoreError(f"{folder} already holds a run: choose another --out")
             write_whole(folder / "run.json", {"format": FORMAT, **record})
-            return cls(folder, _read_record(folder), lock_fd)
+            store = cls(folder, _read_record(folder), lock_fd)
+            store._is_new = True
+            return store
         except BaseException:
             os.close(lock_fd)
             raise
@@ -260,13 +267,17 @@ class RunStore:
             attempt += 1
         return Trajectory(path, attempt=attempt)
 
-    def discard_if_empty(self) -> None:
-        """Remove the files of a run in which no episode has finished, so that its folder is free again."""
+    def discard_if_unused(self) -> None:
+        """Remove the files of a run that was made here, so that its folder is free again.
+
+        Nothing is removed of a run that was there before, that holds an episode, or for which anything was spent.
+        """
         episodes = self.folder / "episodes.jsonl"
-        if episodes.exists() and episodes.stat().st_size:
-            return  # also where nothing in it is sound: somebody may be able to mend it
+        sessions = JsonLines(self.folder / "sessions.jsonl").numbered(self.problems.append)
+        if not self._is_new or episodes.exists() or any("cut_off" in line for *_, line in sessions):
+            return
         shutil.rmtree(self.folder / "trajectories", ignore_errors=True)
-        for name in ("sessions.jsonl", "episodes.jsonl", "run.json"):
+        for name in ("sessions.jsonl", "run.json"):
             (self.folder / name).unlink(missing_ok=True)
 
     def lines(self) -> Iterator[dict[str, Any]]:

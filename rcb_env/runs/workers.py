@@ -80,6 +80,8 @@ class Progress:
     """What was just finished; None before the first."""
     retrying: bool = False
     """Whether ``last`` was ended by infrastructure and is tried again."""
+    warnings: tuple[str, ...] = ()
+    """What its agent warned of while ``last`` was played."""
     between: bool = False
     """Nothing has finished since the last time; ``playing`` may have changed."""
     playing: tuple[InPlay, ...] = ()
@@ -91,10 +93,10 @@ class _Shared:
     """What workers and the caller's thread share."""
 
     todo: queue.SimpleQueue[Job]
-    done: queue.SimpleQueue[tuple[Episode, bool] | BaseException | None] = field(
+    done: queue.SimpleQueue[tuple[Episode, bool, list[str]] | BaseException | None] = field(
         default_factory=queue.SimpleQueue
     )
-    """Finished episodes with whether they are tried again, errors, and None for a worker's end."""
+    """Finished episodes with whether they are tried again and warnings, errors, and None for a worker's end."""
     caught: list[int] = field(default_factory=list)
     """Signals that came, the first one first."""
     playing: dict[int, tuple[Job, Trajectory, float]] = field(default_factory=dict)
@@ -163,7 +165,13 @@ def work(
     shared = _Shared(queue.SimpleQueue())
     told_at = began
 
-    def tell(last: Episode | None, *, retrying: bool = False, between: bool = False) -> None:
+    def tell(
+        last: Episode | None,
+        *,
+        retrying: bool = False,
+        warnings: Sequence[str] = (),
+        between: bool = False,
+    ) -> None:
         nonlocal told_at
         told_at = time.monotonic()
         if progress:
@@ -176,6 +184,7 @@ def work(
                     elapsed_s=time.monotonic() - began,
                     last=last,
                     retrying=retrying,
+                    warnings=tuple(warnings),
                     between=between,
                     playing=shared.in_play(),
                 )
@@ -207,10 +216,10 @@ def work(
                 elif isinstance(event, BaseException):
                     raise event
                 else:
-                    episode, retrying = event
+                    episode, retrying, warnings = event
                     if not retrying:
                         counts[episode.status] += 1
-                    tell(episode, retrying=retrying)
+                    tell(episode, retrying=retrying, warnings=warnings)
         finally:
             stopped_early = any(thread.is_alive() for thread in threads)
             shared.over = True
@@ -248,7 +257,7 @@ def _worker(shared: _Shared, make_play: Callable[[], Play], store: RunStore) -> 
                     return  # the boxes were closed under it: what it says is about us
                 retrying = episode.status == INFRA and attempt < ATTEMPTS
                 store.append(job.key, episode.to_dict(), trajectory)
-                shared.done.put((episode, retrying))
+                shared.done.put((episode, retrying, trajectory.warnings))
                 if not retrying:
                     break
     except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread

@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rcb_agents import tokens
+from rcb_agents.replies import as_text
 
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Dataset
@@ -159,6 +161,20 @@ class ModelServer(http.server.ThreadingHTTPServer):
     def answer(cls, text: object = None, *, headers: Any = None, **fields: Any) -> Behaviour:
         body = cls.completion(text, **fields)
         return lambda exchange: exchange.send(200, body, headers)
+
+    @classmethod
+    def counted(cls, text: str, length: int) -> Behaviour:
+        """An answer of so many tokens, or of as many as are asked for; what was sent is counted too."""
+
+        def play(exchange: Exchange) -> None:
+            asked = exchange.body
+            sent = tokens.estimate(as_text(asked["messages"]), asked["model"])
+            made = min(length, asked.get("max_tokens", length))
+            usage = {"prompt_tokens": sent, "completion_tokens": made}
+            finish = "stop" if made == length else "length"
+            exchange.send(200, cls.completion(text, usage=usage, finish=finish))
+
+        return play
 
     @classmethod
     def calls(cls, *calls: tuple[str, object], text: object = None, **fields: Any) -> Behaviour:

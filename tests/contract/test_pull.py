@@ -222,14 +222,31 @@ def command(cache: Path, source: str, wanted: Published) -> list[str]:
 
 @pytest.fixture
 def slow(tmp_path: Path, wanted: Published, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The same repository behind a transport that never comes to its end."""
+    """The same repository behind a transport that never comes to its end, and says who it is."""
     program = tmp_path / "bin" / "git-remote-slow"
     program.parent.mkdir()
-    program.write_text("#!/bin/sh\nexec sleep 1000\n")
+    program.write_text(
+        f"#!/bin/sh\necho $PPID $$ > {tmp_path}/made\nmv {tmp_path}/made {tmp_path}/pids\nexec sleep 1000\n"
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "slow:file")
     return f"slow::{wanted.url}"
+
+
+def soon(happens: Callable[[], bool]) -> bool:
+    for _ in range(600):
+        if happens():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def lives(pid: str) -> bool:
+    try:
+        return Path("/proc", pid, "stat").read_text().rpartition(") ")[2][0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -247,14 +264,12 @@ def test_an_interrupted_pull_leaves_nothing_that_counts_and_the_next_one_does_it
         assert process.stdout is not None
         assert "fetching" in process.stdout.readline()
         place = f"{wanted.name}-{wanted.commit[:12]}"
-        for _ in range(200):
-            if list(cache.glob(f".{place}-*/clone/HEAD")):
-                break
-            time.sleep(0.05)
+        assert soon((tmp_path / "pids").exists)
+        gits = (tmp_path / "pids").read_text().split()
+        assert all(map(lives, gits))
         process.send_signal(ending)
-        # Whatever git had started ends with it, and does not hold the pipe open.
-        os.killpg(process.pid, signal.SIGKILL) if ending != signal.SIGINT else None
         assert process.wait(timeout=20) != 0
+    assert soon(lambda: not any(map(lives, gits))), "git and its transport end with the pull"
     assert not (cache / place).exists()
     if ending == signal.SIGINT:
         assert names(cache) == [f".{place}.lock"]

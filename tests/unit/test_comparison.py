@@ -151,6 +151,15 @@ def test_an_unknown_price_is_not_taken_for_nothing(tmp_path: Path) -> None:
     assert (money.b, money.mean_b) == (None, None)
 
 
+def test_calls_that_an_agent_kept_to_itself_are_not_taken_for_few(tmp_path: Path) -> None:
+    usage = {"prompt_tokens": 5, "completion_tokens": 5, "calls": 1, "complete": False}
+    pair = pair_of(tmp_path, PASSED, PASSED, took={"A/one": {"usage": usage}})
+    for name in ("model calls", "tokens"):
+        effort = next(effort for effort in pair.efforts if effort.effort == name)
+        assert effort.a is not None
+        assert (effort.b, effort.mean_b) == (None, None)
+
+
 def test_the_last_limit_holds_every_episode(tmp_path: Path) -> None:
     """However many different numbers there are, the table stays short and its last column whole."""
     plan = {f"A/{n}": 1 for n in range(200)}

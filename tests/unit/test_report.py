@@ -124,6 +124,25 @@ def test_a_cost_that_nobody_knows_is_not_nothing(tmp_path: Path, calls: int) -> 
         assert (totals["cost_usd"], totals["cost_known"]) == (0.5, False)
 
 
+def test_what_an_agent_kept_to_itself_is_unknown_or_at_least(tmp_path: Path) -> None:
+    """A program that reported nothing stood in the totals with 0 tokens."""
+    record = {"config": {"agent": "command:x"}, "plan": PLAN}
+    with RunStore.create(tmp_path / "run", record) as store:
+        silent = dataclasses.asdict(Usage(cost_usd=None, complete=False))
+        finish(store, "A/one", "passed", usage=silent)
+        summary = summarize(store)
+        assert json.loads(to_json(summary))["totals"]["tokens"] is None
+        assert "model: calls and tokens unknown, as the agent reports none, cost unknown" in notes(
+            summary
+        )
+        part = dataclasses.asdict(Usage(100, 10, calls=2, cost_usd=0.5, complete=False))
+        finish(store, "A/two", "passed", usage=part)
+        summary = summarize(store)
+        assert json.loads(to_json(summary))["totals"]["complete"] is False
+        told = "model: at least 2 calls, 100 prompt and 10 completion tokens, at least 0.5000 USD"
+        assert told in notes(summary)
+
+
 def test_json_holds_the_brief_and_everything_else(store: RunStore) -> None:
     summary = summarize(store)
     data = json.loads(to_json(summary))
