@@ -14,7 +14,7 @@ from rcb_agents import prompts
 from rcb_agents.client import OpenAIModel
 
 from rcb_env.env.actions import ToolCall
-from rcb_env.env.settings import Budgets
+from rcb_env.env.settings import Budgets, Shown
 from rcb_env.errors import ModelError, ModelRefusedRequest, StoreError, UsageError
 from rcb_env.play.agent import ModelSettings, NoAnswer, Task, Turn, Usage
 from rcb_env.play.record import Episode
@@ -115,7 +115,7 @@ def test_one_completion_is_submitted_as_it_is(play: Play, model_server: Server) 
 
 def test_the_prompt_shows_paper_code_and_rules(play: Play, model_server: Server) -> None:
     play("single-shot", server=model_server)
-    play("single-shot", server=model_server, task={"paper": "none"})
+    play("single-shot", server=model_server, task={"shown": Shown(paper="none")})
     with_paper, without = (
         request["body"]["messages"][0]["content"] for request in model_server.requests
     )

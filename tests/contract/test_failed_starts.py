@@ -66,7 +66,7 @@ def test_no_model_is_asked_where_no_box_starts(model_server: Any, tmp_path: Path
         "    name = 'broken'\n"
         "    def start(self, settings):\n"
         "        command = ['sh', '-c', 'echo the kernel says no >&2; exit 1']\n"
-        "        return BubblewrapChannel(command), {'uid': 0, 'dies_with_parent': True}\n"
+        "        return BubblewrapChannel(command, None, None), {'uid': 0, 'dies_with_parent': True}\n"
     )
     words = ("--agent", "single-shot", "--challenges", "DyT/embedding-scale", "--out", "run")
     model = ("--model", "any", "--base-url", model_server.url, "--sandbox", "broken:Broken")
