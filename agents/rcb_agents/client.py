@@ -28,10 +28,10 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rcb_agents import faults, intake, reaching, tokens
-from rcb_agents.apis import APIS, Answer, Failed
+from rcb_agents.apis import APIS, Answer, Failed, Lost
 from rcb_agents.cache import ReplyCache, cache_folder
 from rcb_agents.faults import Said
 from rcb_agents.providers import resolve
@@ -47,9 +47,6 @@ from rcb_env import (
     UsageError,
     without_credentials,
 )
-
-if TYPE_CHECKING:
-    import openai
 
 _FIRST_PAUSE_S = 0.5
 
@@ -221,24 +218,20 @@ class OpenAIModel:
         Raises:
             TimeoutError: the episode's time is up.
         """
-        import openai
-
         with self._gate.passing(self._seconds_left()) as began:
-            client, hurries = self._client_in_time()
+            longest_s, hurries = self._longest_s()
             try:
-                raw = self._api.send(client, body)
-            except openai.APITimeoutError as error:
-                if hurries:
+                raw = self._api.send(self._client(), body, longest_s)
+            except Lost as lost:
+                if lost.timed_out and hurries:
                     raise TimeoutError from None
-                why = f"no reply within {self.settings.timeout_s:g} s"
-                return _Attempt(trouble=why, no_server=reaching.nobody_reached(error))
-            except openai.APIConnectionError as error:
-                why = f"the connection failed: {error.__cause__ or error}"
-                return _Attempt(trouble=why, no_server=reaching.nobody_reached(error))
-            except openai.APIStatusError as error:
-                said = self._said(error.response.text)
-                headers = error.response.headers
-                return self._refused(error.status_code, said, echoed, room, began, headers)
+                why = f"the connection failed: {lost}"
+                if lost.timed_out:
+                    why = f"no reply within {longest_s:g} s"
+                return _Attempt(trouble=why, no_server=reaching.nobody_reached(lost))
+            if raw.status != 200:
+                said = self._said(raw.text)
+                return self._refused(raw.status, said, echoed, room, began, raw.headers)
             tried = self._completion(raw.text, raw.headers)
             if isinstance(tried, Failed):
                 # The server answered 200 and put the failure of the one behind it into the body.
@@ -295,22 +288,22 @@ class OpenAIModel:
             self._gate.narrow(began, wait_s if heeded else None)
         return _Attempt(trouble=f"status {status}: {shown}", wait_s=wait_s)
 
-    def _client(self) -> openai.OpenAI:
+    def _client(self) -> Any:
         end = self._endpoint
-        return reaching.connect(end.base_url, end.key, self.settings.timeout_s)
+        return reaching.connect(self._api.connect, end.base_url, end.key)
 
-    def _client_in_time(self) -> tuple[openai.OpenAI, bool]:
-        """The client, and whether it waits less than usual, as the episode's time ends.
+    def _longest_s(self) -> tuple[float, bool]:
+        """The longest wait for a reply, and whether it is the end of the episode's time that sets it.
 
         Raises:
             TimeoutError: the time is up.
         """
         seconds_left = self._seconds_left()
         if seconds_left is None or seconds_left >= self.settings.timeout_s:
-            return self._client(), False
+            return self.settings.timeout_s, False
         if seconds_left <= 0:
             raise TimeoutError
-        return self._client().with_options(timeout=reaching.timeout(seconds_left)), True
+        return seconds_left, True
 
     def _room(self, prompt: str) -> tuple[float, int]:
         """Tokens that budgets leave for the reply to a prompt, and for both together.
@@ -364,7 +357,7 @@ class OpenAIModel:
         """The parameters of a request that can be left out or renamed."""
         settings = self.settings
         given = {n for n in ("temperature", "max_tokens") if getattr(settings, n) is not None}
-        return given | ({"include"} if settings.api == "responses" else set())
+        return given | self._api.optional
 
     # --- the reply ---
 

@@ -26,6 +26,7 @@ _PIECE_BYTES = 256 * 1024
 _SHORTEST_SECRET = 4  # shorter ones are words, and would be found everywhere
 _BEGAN = "rcb_began"
 _SHORTEST_WAIT_S = 0.001
+_CONNECT_S = 10.0
 _TOO_DEEP = f"it is nested deeper than {DEEPEST} levels"
 
 
@@ -37,6 +38,8 @@ def hooks() -> dict[str, list[Callable[[Any], None]]]:
 
     def note(request: Any) -> None:
         request.extensions[_BEGAN] = time.monotonic()
+        waits = request.extensions["timeout"]
+        waits["connect"] = min(waits["read"], _CONNECT_S)
 
     def bound(response: Any) -> None:
         waits = response.request.extensions["timeout"]

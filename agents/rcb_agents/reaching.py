@@ -12,65 +12,55 @@ import os
 import urllib.parse
 import urllib.request
 import weakref
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from rcb_agents import intake
 from rcb_env import UsageError, without_credentials
 
-if TYPE_CHECKING:
-    import openai
+Make = Callable[[str, str, Callable[[Any], Any]], Any]
+"""Makes a library's client of a base URL, a key and a maker of HTTP clients."""
 
-_CONNECT_S = 10.0
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 # Classes of the HTTP library, by name as it is not imported here: nothing was ever received.
 _NOBODY_THERE = ("ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol")
 
 
-def connect(base_url: str, key: str, timeout_s: float) -> openai.OpenAI:
+def connect(make: Make, base_url: str, key: str) -> Any:
     """The client for a server, one for all episodes of a process.
 
     Args:
+        make: makes it.
         base_url: of the API.
         key: "" for none.
-        timeout_s: longest wait for one reply, to its end.
 
     Raises:
         UsageError: a variable for proxies or certificates cannot work.
     """
-    return _client(os.getpid(), base_url, key, timeout_s)
+    return _client(os.getpid(), make, base_url, key)
 
 
 @functools.lru_cache(maxsize=8)
-def _client(process: int, base_url: str, key: str, timeout_s: float) -> openai.OpenAI:  # noqa: ARG001
+def _client(process: int, make: Make, base_url: str, key: str) -> Any:  # noqa: ARG001
     """By process, as a forked one must not use its parent's sockets."""
-    import openai
+    made: list[Any] = []
 
-    try:
-        http = openai.DefaultHttpxClient(timeout=timeout(timeout_s), event_hooks=intake.hooks())
-    except Exception as error:  # whatever it is, it comes from the variables
-        wrong = _wrong_variable(error)
-        if wrong is None:
-            raise
-        raise UsageError(wrong) from error
-    client = openai.OpenAI(
-        base_url=base_url,
-        api_key=key or "none",  # servers on one's own machine want no key, the library wants one
-        timeout=timeout(timeout_s),
-        max_retries=0,
-        http_client=http,
-        default_headers={"Accept-Encoding": intake.ACCEPTED},
-    )
+    def http(kind: Any) -> Any:
+        try:
+            client = kind(event_hooks=intake.hooks(), headers={"Accept-Encoding": intake.ACCEPTED})
+        except Exception as error:  # whatever it is, it comes from the variables
+            wrong = _wrong_variable(error)
+            if wrong is None:
+                raise
+            raise UsageError(wrong) from error
+        made.append(client)
+        return client
+
+    client = make(base_url, key, http)
     # The library closes only what it made itself. At exit everything is closed anyway.
-    weakref.finalize(client, http.close).atexit = False
+    for each in made:
+        weakref.finalize(client, each.close).atexit = False
     return client
-
-
-def timeout(longest_s: float) -> openai.Timeout:
-    """Of a request that takes no longer than this, to the end of its reply."""
-    import openai
-
-    return openai.Timeout(longest_s, connect=min(longest_s, _CONNECT_S))
 
 
 def _wrong_variable(error: Exception) -> str | None:

@@ -14,6 +14,8 @@ from rcb_env import Usage
 _NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
 CAME_WITH = "came_with"
 """Key of a message, ours: what came with a reply, for the API that it came from; sent in that one's own form."""
+SHARED = "shared"
+"""Key of a message, ours: how many of its first characters other conversations begin with too, for a server's cache."""
 _LONGEST_NAME = 64  # of a tool, in the APIs
 
 

@@ -1,11 +1,13 @@
-"""The model APIs as bodies of requests and replies; one file each.
+"""The model APIs: bodies of requests and replies, and how they are sent; one file each.
 
 forms.py       what an API is, and what it makes of a reply: an `Answer`, or `Failed`
+sending.py     a body goes, and a reply comes or is `Lost`, whatever library it goes through
+openai.py      OpenAI's library
 chat.py        chat completions
 responses.py   responses
 
 Agents speak in chat messages, tool calls and answers included; each API gets the same conversation in its own form.
-A further API is one file with an `Api`, and a name in `APIS`. Pure: no connection is made here.
+A further API is one file with an `Api`, and a name in `APIS`. But for `connect` and `send` all is pure.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from collections.abc import Mapping
 from rcb_agents.apis.chat import CHAT
 from rcb_agents.apis.forms import Answer, Api, Failed
 from rcb_agents.apis.responses import RESPONSES
+from rcb_agents.apis.sending import Lost
 
 APIS: Mapping[str, Api] = {"chat": CHAT, "responses": RESPONSES}
 
-__all__ = ["APIS", "Answer", "Api", "Failed"]
+__all__ = ["APIS", "Answer", "Api", "Failed", "Lost"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rcb_agents.apis import openai
 from rcb_agents.apis.forms import (
     Answer,
     Api,
@@ -27,7 +28,7 @@ from rcb_agents.apis.forms import (
     text_of,
     usd,
 )
-from rcb_agents.replies import CAME_WITH
+from rcb_agents.replies import CAME_WITH, SHARED
 from rcb_env import ModelSettings
 
 # What we say ourselves of a reply, and what servers add for the reader only.
@@ -55,6 +56,7 @@ def _body(
 
 def _message(message: dict[str, Any], without: frozenset[str]) -> dict[str, Any]:
     came = message.pop(CAME_WITH, {})
+    message.pop(SHARED, None)
     if not (came and message.get("tool_calls")):
         return message
     fields = {name: value for name, value in came["message"].items() if name not in without}
@@ -154,15 +156,6 @@ def _cost(counts: Mapping[str, Any]) -> float | None:
     return cost
 
 
-# As an extra body, which takes the place of what is given beside it: the library goes through every field of what it
-# is given as arguments, which takes longer than all the rest of a request.
 CHAT = Api(
-    "/chat/completions",
-    "chat completion",
-    lambda client, body: client.chat.completions.with_raw_response.create(
-        model=body["model"], messages=[], extra_body=body
-    ),
-    _body,
-    _read,
-    _echoes,
+    "/chat/completions", "chat completion", openai.connect, openai.chat, _body, _read, _echoes
 )

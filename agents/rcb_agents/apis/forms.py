@@ -15,13 +15,11 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rcb_agents.apis.sending import Http, Received
 from rcb_agents.faults import Said, said_in
 from rcb_agents.replies import ToolRequest
-
-if TYPE_CHECKING:
-    import openai
 
 Messages = Sequence[Mapping[str, Any]]
 Tools = Sequence[Mapping[str, Any]]
@@ -87,20 +85,25 @@ class Api:
     Attributes:
         path: below the base URL.
         what: what it answers with, in messages.
-        send: sends a body through the library; what it returns has ``text`` and ``headers``.
+        connect: makes the library's client of: base URL, key ("": none), and how its HTTP client is made.
+        send: sends a body through that client, with the longest wait for the end of the reply, in seconds; raises
+            `Lost` where no reply comes.
         body: makes a request's body of: settings, the model's name as the server calls it, the conversation, OpenAI
             function tools (none: no tools are offered), the longest completion (None: the server's own limit), and
             the names of what the server has refused and what is left out or renamed for that.
         read: reads a reply's body.
         echoes: the names in a conversation that are sent only because a reply came with them.
+        optional: names of what is sent without anybody having asked for it, and may be left out or lessened.
     """
 
     path: str
     what: str
-    send: Callable[[openai.OpenAI, Mapping[str, Any]], Any]
+    connect: Callable[[str, str, Http], Any]
+    send: Callable[[Any, Mapping[str, Any], float], Received]
     body: Callable[..., dict[str, Any]]
     read: Callable[[Mapping[str, Any]], Answer | Failed | None]
     echoes: Callable[[Messages], set[str]]
+    optional: frozenset[str] = frozenset()
 
 
 def failure(end: str, *errors: object, otherwise: str = "") -> Failed | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rcb_agents.apis import openai
 from rcb_agents.apis.forms import (
     Answer,
     Api,
@@ -157,10 +158,10 @@ def _echoes(messages: Messages) -> set[str]:  # noqa: ARG001 - items go back as 
 RESPONSES = Api(
     "/responses",
     "response",
-    lambda client, body: client.responses.with_raw_response.create(
-        model=body["model"], extra_body=body
-    ),
+    openai.connect,
+    openai.responses,
     _body,
     _read,
     _echoes,
+    optional=frozenset(("include",)),
 )
