@@ -1,4 +1,4 @@
-"""One model behind an OpenAI-compatible API: a list of messages in, a `Reply` out.
+"""One model behind an API: a list of messages in, a `Reply` out.
 
 Guarantees:
 - Retries are made here and nowhere else (the library's own are off): after 429, 408, 409, 5xx, a
@@ -78,7 +78,7 @@ class _Attempt:
 
 
 class OpenAIModel:
-    """A model through the ``openai`` package.
+    """A model behind an API, most often one that speaks the OpenAI protocol.
 
     Args:
         settings: model, address and limits.
@@ -88,8 +88,8 @@ class OpenAIModel:
         room_for_reply: as a task has it.
 
     Raises:
-        UsageError: the address, the key, the file of models, or a variable for proxies or certificates
-            is missing or wrong.
+        UsageError: the address, the key, the file of models, a provider's library, or a variable for
+            proxies or certificates is missing or wrong.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class OpenAIModel:
         registry = load_registry(settings.models_file)
         self._facts = registry.facts_of(settings)
         self._endpoint = resolve(settings, registry.providers)
-        self._api = APIS[settings.api]
+        self._api = APIS[self._endpoint.api]
         self.url = without_credentials(self._endpoint.base_url + self._api.path)
         self._client()  # what is wrong with proxies or certificates is told before anything is sent
         self._random = random.Random(seed)
@@ -125,6 +125,7 @@ class OpenAIModel:
         """What a record says of the model: where it is and what is known of it."""
         return {
             "url": self.url,
+            "api": self._endpoint.api,
             "name": self._endpoint.model,
             **self._facts.model_dump(),
             "cache": str(self._cache.folder) if self._cache else None,
@@ -282,7 +283,7 @@ class OpenAIModel:
         )
         if final is not None:
             raise final
-        wait_s = faults.retry_after_s(headers)
+        wait_s = faults.retry_after_s(headers, said.message)
         if status == 429 or (status == 503 and wait_s is not None):
             heeded = wait_s is not None and wait_s <= self.settings.max_wait_s
             self._gate.narrow(began, wait_s if heeded else None)
@@ -428,7 +429,8 @@ class OpenAIModel:
         price = self._facts.price
         cost = answer.cost_usd  # what is charged is right, what we know of prices may be old
         if cost is None and price is not None:
-            cost = price.of(sent, made, cached)
+            written = min(answer.cache_written_tokens or 0, sent - cached)
+            cost = price.of(sent, made, cached, written)
         return Usage(
             prompt_tokens=sent,
             completion_tokens=made,

@@ -61,9 +61,17 @@ _RATE = re.compile(
     r"per (?:minute|hour|day|second)|rate.?limit|throttl|too many requests|please wait|\b[TR]P[MD]\b",
     re.IGNORECASE,
 )
+# A quota of the minute, worded as if it were of the account, comes back by itself.
+_COMES_BACK = re.compile(
+    r"(?:retry|try again) in (?:(\d{1,6})h)?(?:(\d{1,6})m(?!s))?(?:(\d{1,9}(?:\.\d+)?) ?(ms|s))?",
+    re.IGNORECASE,
+)
 _BEYOND_THE_ACCOUNT = re.compile(r"request (?:is )?too large", re.IGNORECASE)
 _INCLUDE = re.compile(r"\binclude\b|encrypted[_ ]content", re.IGNORECASE)
-_RENAME_MAX_TOKENS = re.compile(r"max_completion_tokens|unsupported|not supported", re.IGNORECASE)
+_RENAME_MAX_TOKENS = re.compile(
+    r"max_completion_tokens|unsupported|not supported|maximum allowed number of output tokens",
+    re.IGNORECASE,
+)
 _UNKNOWN_FIELD = re.compile(
     r"unsupported|not supported|unknown|unrecognized|unexpected|not permitted|not allowed|forbidden"
     r"|additional propert",
@@ -132,7 +140,7 @@ def said_in(body: object) -> Said:
 
 
 def refused_parameter(status: int, said: Said, wanted: set[str], echoed: set[str]) -> str | None:
-    """What to leave out ("temperature", "include", what came with a reply) or to rename ("max_tokens"), if it is that.
+    """What to leave out ("temperature", "include", what came with a reply) or to rename or lessen ("max_tokens"), if it is that.
 
     Args:
         status: of the reply.
@@ -183,7 +191,8 @@ def final(
         return NoAnswer("context_exceeded", shown)
     if any(map(_FILTERED.match, (said.code, said.kind))) or _FILTERED_WORDS.search(said.message):
         return NoAnswer("refused", shown)
-    if status < 500 and (status == 402 or _OUT_OF_MONEY.search(said.all)):
+    comes_back = status == 429 and _wait_in(said.message) is not None
+    if status < 500 and (status == 402 or (_OUT_OF_MONEY.search(said.all) and not comes_back)):
         return refusal(url, f"wants payment ({status}): {shown}. Add credit, then resume the run")
     if status == 401 and not has_key:
         return refusal(url, f"wants a key (401): {shown}. {key_variable} is not set: export it")
@@ -244,8 +253,8 @@ def may_pass(status: int) -> bool:
     return 500 <= status < 600 or status in _RETRIED
 
 
-def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds a server asks to wait: from a number or a date; None if it says nothing readable."""
+def retry_after_s(headers: Mapping[str, str], words: str = "") -> float | None:
+    """Seconds a server asks to wait: from a number or a date, else its words; None if it says nothing readable."""
     for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         text = headers.get(name, "").strip()
         try:
@@ -257,10 +266,19 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     try:
         when = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
     except (ValueError, OverflowError):
-        return None
+        return _wait_in(words)
     if when.tzinfo is None:
         when = when.replace(tzinfo=datetime.UTC)
     return max(0.0, (when - datetime.datetime.now(datetime.UTC)).total_seconds())
+
+
+def _wait_in(words: str) -> float | None:
+    found = _COMES_BACK.search(words[:_LONGEST_WORDS])
+    if found is None or not any(found.groups()):
+        return None
+    hours, minutes, seconds, unit = found.groups()
+    whole = int(hours or 0) * 3600 + int(minutes or 0) * 60
+    return whole + float(seconds or 0) * (0.001 if unit == "ms" else 1.0)
 
 
 def _word(value: object) -> str:

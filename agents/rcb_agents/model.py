@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from rcb_agents import prompts
 from rcb_agents.fitting import left_out, older_half, room_for_prompt
-from rcb_agents.replies import Reply, assistant_message, with_own_ids
+from rcb_agents.replies import SHARED, Reply, assistant_message, with_own_ids
 from rcb_env import BudgetSpent, ModelError, NoAnswer, Task, UsageError
 
 
@@ -129,6 +129,9 @@ class Conversation:
             "left_out": [gone.start, gone.stop] if gone else [],
             "messages": [dict(message) for message in self.messages[self._recorded :]],
         }
+        paper, opening = self._task.paper_text.strip(), str(sent[0]["content"])
+        if paper and paper in opening:  # whole, so every prompt of this paper begins like this
+            sent[0][SHARED] = opening.index(paper) + len(paper)
         try:
             reply = self._model.complete(sent, tools)
         except (NoAnswer, ModelError, BudgetSpent) as error:

@@ -2,7 +2,7 @@
 
 The rule: an address given with the model (``--base-url``, else the variable OPENAI_BASE_URL) is
 where everything goes, and the name is sent as it stands, since servers have names with slashes of
-their own. Without one, the first part of a name with a slash is the provider, which must stand in the
+their own; it speaks the OpenAI protocol, unless the settings name another API. Without one, the first part of a name with a slash is the provider, which must stand in the
 table and is not sent; any other name is OpenAI's. ``local/`` is never sent.
 Keys are read from variables when they are needed and kept in no record.
 """
@@ -19,30 +19,36 @@ from rcb_env import ModelSettings, UsageError, without_credentials
 
 @dataclass(frozen=True)
 class Provider:
-    """Where a provider's OpenAI-compatible API is.
+    """Where a provider is.
 
     Attributes:
-        base_url: of the API.
+        base_url: of its OpenAI-compatible API.
         key_variable: what holds the key; None: it takes none.
         reports_cost: whether every reply says what it costs.
+        api: the one that is used unless the settings name another.
     """
 
     base_url: str
     key_variable: str | None
     reports_cost: bool = False
+    api: str = "chat"
 
 
 PROVIDERS: Mapping[str, Provider] = {
     "openai": Provider("https://api.openai.com/v1", "OPENAI_API_KEY"),
-    "google": Provider("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
+    "google": Provider(
+        *("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"), api="google"
+    ),
     "xai": Provider("https://api.x.ai/v1", "XAI_API_KEY"),
     "deepseek": Provider("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
     "openrouter": Provider("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY", reports_cost=True),
-    "anthropic": Provider("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
+    "anthropic": Provider("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", api="anthropic"),
     "local": Provider("http://127.0.0.1:8000/v1", None),
 }
 
 _ANY_SERVER = "OPENAI_API_KEY"  # the key for an address that is in no table
+# How an address may end though it is not part of the API's own, as the libraries want it.
+_TAILS = {"anthropic": "/v1", "google": "/openai"}
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,7 @@ class Endpoint:
         key_variable: what holds the key, for messages.
         key: the key; "" for none.
         reports_cost: whether replies say what they cost.
+        api: what is spoken there.
     """
 
     base_url: str
@@ -62,6 +69,7 @@ class Endpoint:
     key_variable: str
     key: str
     reports_cost: bool = False
+    api: str = "chat"
 
     @property
     def host(self) -> str:
@@ -104,7 +112,10 @@ def resolve(settings: ModelSettings, more: Mapping[str, Provider] | None = None)
     else:
         provider = named or table["openai"]
         model = rest if named else model
-    base_url = _cleaned(given or (provider.base_url if provider else ""))
+    api: str = settings.api
+    if api == "auto":
+        api = provider.api if provider else "chat"
+    base_url = _cleaned(given or (provider.base_url if provider else ""), api)
     if not model:
         raise UsageError(f"the model {settings.name!r} has no name after the provider's")
     parts = urllib.parse.urlsplit(base_url)
@@ -123,12 +134,12 @@ def resolve(settings: ModelSettings, more: Mapping[str, Provider] | None = None)
             " set it, or name another server with --base-url"
         )
     reports_cost = provider is not None and provider.reports_cost
-    return Endpoint(base_url, model, variable or _ANY_SERVER, key, reports_cost)
+    return Endpoint(base_url, model, variable or _ANY_SERVER, key, reports_cost, api)
 
 
-def _cleaned(base_url: str) -> str:
+def _cleaned(base_url: str, api: str) -> str:
     base_url = base_url.rstrip("/")
-    for path in ("/chat/completions", "/responses"):
+    for path in ("/chat/completions", "/responses", "/messages", _TAILS.get(api, "")):
         base_url = base_url.removesuffix(path)
     return base_url
 

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -34,18 +34,27 @@ class Price:
     output: float
     cached: float
     """Of the part of a prompt that the server had in its cache."""
+    written: float
+    """Of the part of a prompt that the server put into its cache."""
 
-    def of(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float:
+    def of(
+        self,
+        prompt_tokens: int,
+        completion_tokens: int,
+        cached_tokens: int = 0,
+        written_tokens: int = 0,
+    ) -> float:
         """The cost of one call, in US dollars.
 
         Args:
             prompt_tokens: all of the prompt.
             completion_tokens: everything generated.
             cached_tokens: the part of the prompt that was in the server's cache.
+            written_tokens: the part of the prompt that went into it.
         """
-        fresh = prompt_tokens - cached_tokens
-        spent = fresh * self.input + cached_tokens * self.cached + completion_tokens * self.output
-        return spent / 1e6
+        fresh = prompt_tokens - cached_tokens - written_tokens
+        sent = fresh * self.input + cached_tokens * self.cached + written_tokens * self.written
+        return (sent + completion_tokens * self.output) / 1e6
 
 
 class ModelFacts(BaseModel):
@@ -57,6 +66,8 @@ class ModelFacts(BaseModel):
     output_usd_per_mtok: _Price | None = None
     cached_input_usd_per_mtok: _Price | None = None
     """Of prompt tokens from the server's cache; None: as all other prompt tokens."""
+    cache_write_usd_per_mtok: _Price | None = None
+    """Of prompt tokens that go into the server's cache; None: as all other prompt tokens."""
     context_tokens: _Tokens | None = None
     """Prompt and completion together."""
     knowledge_cutoff: str | None = None
@@ -84,10 +95,13 @@ class ModelFacts(BaseModel):
         """None unless both prices are known."""
         if self.input_usd_per_mtok is None or self.output_usd_per_mtok is None:
             return None
-        cached = self.cached_input_usd_per_mtok
-        if cached is None:
-            cached = self.input_usd_per_mtok
-        return Price(self.input_usd_per_mtok, self.output_usd_per_mtok, cached)
+        cached, written = self.cached_input_usd_per_mtok, self.cache_write_usd_per_mtok
+        return Price(
+            self.input_usd_per_mtok,
+            self.output_usd_per_mtok,
+            self.input_usd_per_mtok if cached is None else cached,
+            self.input_usd_per_mtok if written is None else written,
+        )
 
 
 class _ProviderEntry(BaseModel):
@@ -96,6 +110,7 @@ class _ProviderEntry(BaseModel):
     base_url: Annotated[str, Field(pattern=r"^https?://[^/]+")]
     key_variable: str | None = None
     reports_cost: bool = False
+    api: Literal["chat", "responses", "anthropic", "google"] = "chat"
 
 
 class _File(BaseModel):
@@ -124,10 +139,8 @@ class Registry:
             for key in ("input_usd_per_mtok", "output_usd_per_mtok", "context_tokens")
             if getattr(settings, key) is not None
         }
-        if (
-            "input_usd_per_mtok" in own
-        ):  # the table's price of cached tokens belongs to the other one
-            own["cached_input_usd_per_mtok"] = None
+        if "input_usd_per_mtok" in own:  # the table's prices of a cache belong to the other one
+            own |= {"cached_input_usd_per_mtok": None, "cache_write_usd_per_mtok": None}
         return found.model_copy(update=own)
 
 
@@ -174,7 +187,7 @@ def _read(path: Path) -> Registry:
             reason = f"there is no such key; there are {', '.join(known)}"
         raise UsageError(f"{path}: {place}: {reason[:1].lower()}{reason[1:]}") from None
     providers = {
-        name: Provider(entry.base_url, entry.key_variable, entry.reports_cost)
+        name: Provider(entry.base_url, entry.key_variable, entry.reports_cost, entry.api)
         for name, entry in read.providers.items()
     }
     return Registry(read.models, providers)

@@ -35,14 +35,15 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
 @click.option(
     "--base-url",
     metavar="URL",
-    help="An API that speaks the OpenAI protocol, with its /v1.  [default: OPENAI_BASE_URL]",
+    help="A server's address, with its /v1.  [default: OPENAI_BASE_URL]",
 )
 @click.option(
     "--api",
-    type=click.Choice(("chat", "responses")),
-    default="chat",
+    type=click.Choice(("auto", "chat", "responses", "anthropic", "google")),
+    default="auto",
     show_default=True,
-    help="Which API of the server: chat completions or responses.",
+    help="What it is spoken to in: OpenAI's chat completions or responses, Anthropic's or Google's own; auto: the"
+    " own one for anthropic/ and google/, chat completions for all others and wherever an address is given.",
 )
 @click.option(
     "--models",

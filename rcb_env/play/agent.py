@@ -120,10 +120,11 @@ class ModelSettings:
     name: str
     """As the server calls it, ``provider/name``, or ``simulated:skill=0.5``."""
     base_url: str | None = None
-    """Address of an OpenAI-compatible API, with its ``/v1``; None: OPENAI_BASE_URL, else the address
-    of the provider that the name begins with, else OpenAI."""
-    api: Literal["chat", "responses"] = "chat"
-    """Which of the two APIs of the server is used."""
+    """Address of an API, with its ``/v1``; None: OPENAI_BASE_URL, else the address of the provider
+    that the name begins with, else OpenAI."""
+    api: Literal["auto", "chat", "responses", "anthropic", "google"] = "auto"
+    """What the server is spoken to in: OpenAI's chat completions or responses, Anthropic's messages,
+    Google's Gemini API; auto: the provider's own where no address is given, else chat completions."""
     temperature: float | None = 0.0
     """None: the server's own default."""
     max_tokens: int | None = None
@@ -157,8 +158,9 @@ class ModelSettings:
         """
         if not self.name.strip():
             raise UsageError("the model has an empty name; pass one with --model")
-        if self.api not in ("chat", "responses"):
-            raise unknown("model API", self.api, ("chat", "responses"))
+        apis = ("auto", "chat", "responses", "anthropic", "google")
+        if self.api not in apis:
+            raise unknown("model API", self.api, apis)
         if not self.cache.strip():
             raise UsageError("the cache of replies has an empty name; write a folder, auto or off")
         at_least: dict[str, float] = {

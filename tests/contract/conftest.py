@@ -1,4 +1,4 @@
-"""A server on loopback that plays an OpenAI-compatible model API from a script, and `play`.
+"""A server on loopback that plays a model API from a script, most often an OpenAI-compatible one, and `play`.
 
 `model_server` is a real HTTP server in a thread: a client in the test or in a process started by it
 talks to ``model_server.url``. To try a command by hand against it::
@@ -36,7 +36,7 @@ from rcb_env.play.record import Episode
 from rcb_env.play.registry import make_agent
 
 Behaviour = Callable[["Exchange"], None]
-_PATHS = ("/v1/chat/completions", "/v1/responses")
+_PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages")
 
 
 class Exchange(http.server.BaseHTTPRequestHandler):
@@ -113,7 +113,7 @@ class ModelServer(http.server.ThreadingHTTPServer):
                     "at": time.monotonic(),
                 }
             )
-            if exchange.path not in _PATHS:
+            if exchange.path not in _PATHS and not exchange.path.endswith(":generateContent"):
                 return self.elsewhere
             return self._script.pop(0) if len(self._script) > 1 else self._script[0]
 

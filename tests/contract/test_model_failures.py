@@ -437,6 +437,7 @@ def test_arguments_that_are_a_trap_are_a_wrong_call(play: Play, model_server: Se
 def test_any_json_is_read_without_an_exception(api: str) -> None:
     odd: list[Any] = [None, 1, 10**400, "x", [], {}, [None], [[]], [{}], {"a": None}, True]
     names = ("choices", "output", "error", "usage", "message", "tool_calls", "content", "status")
+    names += ("candidates", "parts", "functionCall", "promptFeedback", "usageMetadata")
     for value in odd:
         for name in names:
             for inner in names:
@@ -444,7 +445,8 @@ def test_any_json_is_read_without_an_exception(api: str) -> None:
                 for data in (
                     shape,
                     {name: value, inner: value},
-                    {"choices": [shape], "output": [shape]},
+                    {"choices": [shape], "output": [shape], "candidates": [shape]},
+                    {"candidates": [{"content": {"parts": [{name: value}]}}], inner: value},
                 ):
                     read = APIS[api].read(intake.parsed(json.dumps(data)))
                     assert read is None or isinstance(read, Answer | Failed)

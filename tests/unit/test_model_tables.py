@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rcb_agents.providers import PROVIDERS, Provider, resolve
@@ -47,6 +48,29 @@ def test_a_provider_in_the_name_says_where_to_and_with_which_key(
     found = resolve(ModelSettings(name))
     assert (found.host, found.model, found.key) == (host, model, f"key of {key}")
     assert "key of" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "api", "spoken", "base_url"),
+    [
+        ("anthropic/c", "auto", "anthropic", "https://api.anthropic.com"),
+        ("anthropic/c", "chat", "chat", "https://api.anthropic.com/v1"),
+        ("google/g", "auto", "google", "https://generativelanguage.googleapis.com/v1beta"),
+        ("google/g", "chat", "chat", "https://generativelanguage.googleapis.com/v1beta/openai"),
+        ("openai/o", "auto", "chat", "https://api.openai.com/v1"),
+        ("openai/o", "responses", "responses", "https://api.openai.com/v1"),
+    ],
+)
+def test_a_provider_with_an_api_of_its_own_is_spoken_to_in_that(
+    name: str, api: Any, spoken: str, base_url: str
+) -> None:
+    found = resolve(ModelSettings(name, api=api))
+    assert (found.api, found.base_url) == (spoken, base_url)
+
+
+def test_an_address_is_spoken_to_in_the_openai_protocol() -> None:
+    settings = ModelSettings("anthropic/c", base_url="http://127.0.0.1:9/v1/chat/completions")
+    assert (resolve(settings).api, resolve(settings).base_url) == ("chat", "http://127.0.0.1:9/v1")
 
 
 def test_a_local_model_needs_no_key() -> None:

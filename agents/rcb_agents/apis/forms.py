@@ -65,6 +65,8 @@ class Answer:
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     """The part of the prompt that the server had in its cache."""
+    cache_written_tokens: int | None = None
+    """The part of the prompt that the server has put into its cache for this reply."""
     completion_tokens: int | None = None
     reasoning_tokens: int | None = None
     cost_usd: float | None = None

@@ -69,4 +69,5 @@ def through(library: Any, send: Callable[[], Any]) -> Received:
         raise Lost(str(error.__cause__ or error)) from error
     except library.APIStatusError as error:
         return Received(error.status_code, error.response.headers, error.response.text)
-    return Received(200, raw.headers, raw.text)
+    # Not its own text, which is a method in some versions.
+    return Received(200, raw.headers, raw.http_response.text)
