@@ -99,7 +99,7 @@ def _chat(provider: str, body: Body, replies: list[Body]) -> str:
                 return f"Additional properties are not allowed ('{name}' was unexpected)"
             origin = said[call["id"]]
             for field in _REASONING[provider]:
-                if origin.get(field) and message.get(field) != origin[field]:
+                if origin.get(field) is not None and message.get(field) != origin[field]:
                     return f"Missing `{field}` field in the assistant message at message index {number}"
         waiting = [call["id"] for call in calls]
     return (

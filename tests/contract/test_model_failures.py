@@ -436,8 +436,10 @@ def test_arguments_that_are_a_trap_are_a_wrong_call(play: Play, model_server: Se
 @pytest.mark.parametrize("api", sorted(APIS))
 def test_any_json_is_read_without_an_exception(api: str) -> None:
     odd: list[Any] = [None, 1, 10**400, "x", [], {}, [None], [[]], [{}], {"a": None}, True]
-    names = ("choices", "output", "error", "usage", "message", "tool_calls", "content", "status")
-    names += ("candidates", "parts", "functionCall", "promptFeedback", "usageMetadata")
+    names = [
+        *("choices", "output", "error", "usage", "message", "tool_calls", "content", "status"),
+        *("candidates", "parts", "functionCall", "promptFeedback", "usageMetadata"),
+    ]
     for value in odd:
         for name in names:
             for inner in names:

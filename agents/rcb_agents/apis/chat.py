@@ -133,7 +133,9 @@ def _came_with(
     fields = {
         name: value
         for name, value in message.items()
-        if name not in _OURS | _FOR_READERS and value not in (None, "", [], {})
+        if name not in _OURS | _FOR_READERS
+        # DeepSeek misses reasoning also where it is empty.
+        and (value not in (None, "", [], {}) or (name, value) == ("reasoning_content", ""))
     }
     content = message.get("content")
     if any(part.get("type") != "text" or len(part) > 2 for part in mappings(content)):
