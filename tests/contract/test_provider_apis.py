@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rcb_agents.client import OpenAIModel
 
-from rcb_env.errors import UsageError
+from rcb_env.errors import ModelError, UsageError
 from rcb_env.play.agent import ModelSettings, NoAnswer
 from rcb_env.play.record import Episode
 
@@ -143,6 +143,15 @@ def test_a_lost_reply_is_asked_for_again(model_server: Server, api: str, trouble
     model_server.plays(getattr(model_server, trouble)(), good)
     reply = ask(model_server, api)
     assert (reply.text, reply.finish_reason, reply.retries) == ("ok", "stop", 1)
+
+
+@pytest.mark.parametrize("api", ["chat", "responses", "anthropic", "google"])
+def test_a_server_that_says_nothing_is_not_waited_for_any_longer(
+    model_server: Server, api: str
+) -> None:
+    model_server.plays(model_server.hang())
+    with pytest.raises(ModelError, match=r"no reply within 0\.2 s"):
+        ask(model_server, api, timeout_s=0.2, max_retries=0)
 
 
 @pytest.mark.parametrize(
