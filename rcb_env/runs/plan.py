@@ -29,7 +29,7 @@ from rcb_env.play.registry import agent_label, agent_settings, make_agent
 from rcb_env.runs.store import RunStore
 from rcb_env.runs.stored import EpisodeKey, digest, keys
 
-_PACKAGES = ("rcb-env", "gymnasium", "numpy", "openai")
+_PACKAGES = ("rcb-env", "gymnasium", "numpy", "openai", "anthropic", "google-genai")
 _HOW_ONLY = ("timeout_s", "max_retries", "max_wait_s", "cache")  # change no reply of a model
 
 
