@@ -28,6 +28,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from rcb_agents import faults, intake, reaching, tokens
@@ -49,6 +50,21 @@ from rcb_env import (
 )
 
 _FIRST_PAUSE_S = 0.5
+_BATCH_SHARE = 0.5  # of the price, by all providers
+
+
+class Unanswered(Exception):
+    """A question that a batch has not answered yet.
+
+    Args:
+        key: its own.
+        body: of its request.
+    """
+
+    def __init__(self, key: str, body: Mapping[str, Any]) -> None:
+        super().__init__(key)
+        self.key = key
+        self.body = body
 
 
 @dataclass
@@ -86,6 +102,7 @@ class OpenAIModel:
         sample: the episode's index, for the cache.
         seconds_left: of the episode; None: its time has no limit.
         room_for_reply: as a task has it.
+        batch: folder of the replies of batches: nothing is asked but what is found there; None: the server is asked.
 
     Raises:
         UsageError: the address, the key, the file of models, a provider's library, or a variable for
@@ -100,6 +117,7 @@ class OpenAIModel:
         sample: int = 0,
         seconds_left: Callable[[], float | None] = lambda: None,
         room_for_reply: Callable[[int], int | None] = lambda _: None,
+        batch: Path | None = None,
     ) -> None:
         self.settings = settings
         self._seconds_left = seconds_left
@@ -115,6 +133,7 @@ class OpenAIModel:
         self._gate = gate_of(self._endpoint.base_url)
         folder = cache_folder(settings.cache, self._endpoint.host)
         self._cache = ReplyCache(folder, sample=sample, seed=seed) if folder else None
+        self._batch = ReplyCache(batch / "replies", sample=sample, seed=seed) if batch else None
 
     @property
     def context_tokens(self) -> int | None:
@@ -153,6 +172,7 @@ class OpenAIModel:
             ModelError: no reply after all retries.
             ModelRefusedRequest: no request of this kind can succeed.
             BudgetSpent: the call does not fit into what is left of a budget, or its time is up.
+            Unanswered: it is for a batch.
         """
         prompt = "\n".join((as_text(messages), *map(json.dumps, tools)))
         echoed = self._api.echoes(messages)
@@ -168,6 +188,13 @@ class OpenAIModel:
             answer = self._api.read(stored) if stored is not None else None
             if isinstance(answer, Answer):
                 return self._reply(answer, prompt, answer.id, retries=0, replayed=True)
+        if self._batch is not None:
+            key = self._batch.key(self.url, wanted)
+            stored = self._batch.get(key)
+            answer = self._api.read(stored) if stored is not None else None
+            if not isinstance(answer, Answer):
+                raise Unanswered(key, make(max_tokens, frozenset(self._server.without)))
+            return self._reply(answer, prompt, answer.id, retries=0, share=_BATCH_SHARE)
         room, left = self._room(prompt)
         longest = self.context_tokens or math.inf
         retries = 0
@@ -205,6 +232,56 @@ class OpenAIModel:
                 raise BudgetSpent("wall_time_spent")
             time.sleep(pause_s)
             retries += 1
+
+    # --- what a batch needs ---
+
+    @property
+    def api(self) -> str:
+        """What is spoken."""
+        return self._endpoint.api
+
+    @property
+    def path(self) -> str:
+        """Where requests go, below the address."""
+        return self._api.path
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must be in no record."""
+        return self._endpoint.secrets
+
+    def talk(self, say: Callable[..., Any], *words: object) -> Any:
+        """Say something else to the server: a function of the library's client, and what else it takes.
+
+        Raises:
+            ModelError: it did not go well.
+        """
+        try:
+            return say(self._client(), *words)
+        except Exception as error:  # whatever a library makes of a server's words
+            raise ModelError(f"{self.url}: the batch: {self._clean(str(error))}") from error
+
+    def keep(self, key: str, data: Mapping[str, Any]) -> bool:
+        """Keep what a batch has answered, if it is an answer."""
+        if self._batch is None or not isinstance(self._api.read(data), Answer):
+            return False
+        self._batch.put(key, self.url, {}, data)
+        return True
+
+    def learn(self, status: int, body: Mapping[str, Any]) -> tuple[bool, str]:
+        """Whether a refusal names what can be left out, and its words."""
+        said = self._said(json.dumps(body))
+        name = faults.refused_parameter(status, said, self._adaptable(), set())
+        self._server.without |= {name} if name else set()
+        return name is not None, self._clean(said.message)
+
+    def leave_out(self, names: Sequence[str]) -> None:
+        """Leave out, or rename, what the model has refused in an earlier session."""
+        self._server.without |= {*names}
+
+    def left_out(self) -> list[str]:
+        """What the model has refused so far."""
+        return sorted(self._server.without)
 
     # --- the request ---
 
@@ -401,6 +478,7 @@ class OpenAIModel:
         retries: int,
         *,
         replayed: bool = False,
+        share: float = 1.0,
     ) -> Reply:
         return Reply(
             text=answer.text,
@@ -408,14 +486,14 @@ class OpenAIModel:
             finish_reason=answer.finish_reason,
             refusal=answer.refusal,
             tool_calls=answer.tool_calls,
-            usage=self._usage(answer, prompt, replayed),
+            usage=self._usage(answer, prompt, replayed, share),
             request_id=request_id,
             retries=retries,
             refused=tuple(sorted(self._adaptable() & self._server.without)),
             came_with=answer.came_with,
         )
 
-    def _usage(self, answer: Answer, prompt: str, replayed: bool) -> Usage:
+    def _usage(self, answer: Answer, prompt: str, replayed: bool, share: float) -> Usage:
         sent, made = answer.prompt_tokens, answer.completion_tokens
         estimated = sent is None or made is None
         if sent is None:
@@ -430,7 +508,7 @@ class OpenAIModel:
         cost = answer.cost_usd  # what is charged is right, what we know of prices may be old
         if cost is None and price is not None:
             written = min(answer.cache_written_tokens or 0, sent - cached)
-            cost = price.of(sent, made, cached, written)
+            cost = price.of(sent, made, cached, written) * share
         return Usage(
             prompt_tokens=sent,
             completion_tokens=made,

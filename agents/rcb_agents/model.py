@@ -59,6 +59,7 @@ def open_model(task: Task) -> Model:
         sample=task.sample,
         seconds_left=task.seconds_left,
         room_for_reply=task.room_for_reply,
+        batch=task.batch,
     )
     if task.limits_money:
         model.check_price()

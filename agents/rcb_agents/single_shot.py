@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,6 +20,12 @@ class SingleShot:
     name: ClassVar[str] = "single-shot"
     uses_model: ClassVar[bool] = True
     prompts_version: ClassVar[str] = prompts.VERSION
+
+    def ask_ahead(self, tasks: Sequence[Task]) -> str | None:
+        """Ask in all tasks at once, through a batch API; see `batches.ask_ahead`."""
+        from rcb_agents.batches import ask_ahead
+
+        return ask_ahead(self, tasks)
 
     def play(self, task: Task) -> Generator[ToolCall, Turn, None]:
         """Ask, write, submit."""

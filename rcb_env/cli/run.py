@@ -109,6 +109,11 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
     metavar="USD|none",
     help="Most all episodes may cost together; the calls under way can go over.",
 )
+@click.option(
+    "--batch/--no-batch",
+    help="Ask all questions of --agent single-shot at once, at half the price, through OpenAI's or Anthropic's batch"
+    " API. They take up to a day: leave, and collect them with --resume.",
+)
 @options.sandbox
 @click.option("--out", metavar="DIR", help="The run directory.  [default: runs/<time>-<agent>]")
 @click.option(
@@ -161,6 +166,8 @@ def _check(
     from rcb_env.errors import UsageError
 
     agent, arms = given["agent"], given["arms"]
+    if given["batch"] and (arms or there):
+        raise UsageError("--batch is for one agent, not for --arms")
     if agent and arms:
         raise UsageError("--agent and --arms exclude each other: make the agent one of the arms")
     if there and agent:
@@ -181,7 +188,7 @@ def _check(
 def _play(given: Mapping[str, Any], folder: Path | None, *, resume: bool) -> None:
     """Play or go on with the run of one agent."""
     from rcb_env.errors import ModelRefusedRequest, UsageError
-    from rcb_env.runs import default_folder, open_run, run_experiment
+    from rcb_env.runs import ask_ahead, default_folder, open_run, run_experiment
     from rcb_env.runs.plan import planned
     from rcb_env.runs.spending import RunBudgetSpent
 
@@ -197,6 +204,14 @@ def _play(given: Mapping[str, Any], folder: Path | None, *, resume: bool) -> Non
         echo(f"run: {store.folder}", err=True)
         for problem in store.problems:
             echo(problem, err=True)
+        try:
+            waits = ask_ahead(config, store) if config.batch else None
+        except UsageError:
+            store.discard_if_unused()
+            raise
+        if waits is not None:
+            echo(waits, err=True)
+            return
         title = store.record["config"]["agent"]  # in its shortest form, as in reports
         with show_progress(title, f"sandbox: {sandbox} ({why})") as tell:
             try:

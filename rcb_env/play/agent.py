@@ -217,6 +217,8 @@ class Task:
     """What of the challenge prompts may hold."""
     rules: Rules = field(default_factory=Rules)
     """By which it is played."""
+    batch: Path | None = None
+    """Folder of a run for questions that are asked all at once; None: each is asked when it comes up."""
     limits_money: bool = False
     """Whether a limit in money is to be held: then a model whose price is unknown is not asked."""
     record: Callable[[str, Mapping[str, object]], None] = _ignore_record

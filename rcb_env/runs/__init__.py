@@ -14,7 +14,7 @@ durable.py    files that outlive a crash
 from __future__ import annotations
 
 from rcb_env.runs.plan import RunConfig, default_folder, open_run
-from rcb_env.runs.playing import run_experiment
+from rcb_env.runs.playing import ask_ahead, run_experiment
 from rcb_env.runs.regrading import grade_completions, regrade
 from rcb_env.runs.spending import RunBudgetSpent
 from rcb_env.runs.workers import Interrupted, Progress
@@ -24,6 +24,7 @@ __all__ = [
     "Progress",
     "RunBudgetSpent",
     "RunConfig",
+    "ask_ahead",
     "default_folder",
     "grade_completions",
     "open_run",

@@ -61,6 +61,8 @@ class RunConfig:
     """Most that all episodes together may cost; None: no limit."""
     sandbox: str = "auto"
     """Where code runs."""
+    batch: bool = False
+    """Whether a one-shot agent's questions are asked all at once, through the provider's batch API."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run.
@@ -75,6 +77,11 @@ class RunConfig:
             limit = getattr(self, name)
             if limit is not None and not limit > 0:
                 raise UsageError(f"the budget {name} is {limit}; it must be more than 0")
+        if self.batch and (self.run_tokens or self.run_cost_usd):
+            raise UsageError(
+                "a limit for the whole run cannot be held in a batch, whose questions are sent all at"
+                " once: leave out --run-budget-tokens and --run-budget-usd, or --batch"
+            )
 
     def identity(self, challenges: Sequence[Challenge]) -> dict[str, Any]:
         """What must be the same for a run to be resumed, as JSON can hold it."""
@@ -98,6 +105,7 @@ class RunConfig:
         return {
             "workers": self.workers,
             "sandbox": self.sandbox,
+            "batch": self.batch,
             "run_tokens": self.run_tokens,
             "run_cost_usd": self.run_cost_usd,
             **{name: model[name] for name in _HOW_ONLY if name in model},

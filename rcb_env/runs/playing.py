@@ -7,10 +7,11 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rcb_env.dataset.papers import Challenge, Dataset
-from rcb_env.errors import StoreError
+from rcb_env.errors import StoreError, UsageError
 from rcb_env.grading.grader import Grader
 from rcb_env.play.agent import Task
 from rcb_env.play.episode import play_episode
@@ -62,7 +63,11 @@ def run_experiment(
                 env = environment_of(config, job, dataset, grader)
                 meter.check()
                 try:
-                    task = replace(task_of(config, job), room_for_reply=meter.room_for_reply)
+                    task = replace(
+                        task_of(config, job),
+                        room_for_reply=meter.room_for_reply,
+                        batch=_batch_of(config, store),
+                    )
                     return play_episode(env, agent, task, trajectory, on_usage=meter.spend)
                 finally:
                     env.close()
@@ -90,6 +95,44 @@ def run_experiment(
                 f"{error}: {count_finished(store, plan)} of {len(plan)} episodes are in"
                 f" {store.folder}; go on with --resume and {error.more}"
             ) from None
+
+
+def ask_ahead(config: RunConfig, store: RunStore) -> str | None:
+    """Have a one-shot agent ask all that it would ask, through the provider's batch API.
+
+    Args:
+        config: as it was given to `open_run`; one that asks for a batch.
+        store: what `open_run` returned.
+
+    Returns:
+        What is waited for, in one line; None: every reply is there, and the run can be played.
+
+    Raises:
+        UsageError: the agent asks more than once, or the model has no batch API.
+        ModelError: the server takes no batch.
+    """
+    agent = make_agent(config.agent, model=config.model.name if config.model else None)
+    ask = getattr(agent, "ask_ahead", None)
+    if ask is None:
+        raise UsageError(
+            f"{config.agent} asks as it goes along, which no batch can: leave out --batch, or play"
+            " --agent single-shot"
+        )
+    _, pairs = planned(config)
+    identity = config.identity(list(dict.fromkeys(challenge for challenge, _ in pairs)))
+    finished, batch = store.finished(), _batch_of(config, store)
+    waits: str | None = ask(
+        [
+            replace(task_of(config, job), batch=batch)
+            for job in jobs(pairs, identity, seed=config.seed)
+            if job.key.id not in finished
+        ]
+    )
+    return waits
+
+
+def _batch_of(config: RunConfig, store: RunStore) -> Path | None:
+    return store.folder / "batch" if config.batch else None
 
 
 def environment_of(
