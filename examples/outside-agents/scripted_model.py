@@ -164,9 +164,9 @@ class Chat:
         yield {**chunk, "choices": [], "usage": whole["usage"]}
 
     @staticmethod
-    def refusal() -> Json:
-        """The body of a 401."""
-        return {"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}
+    def refusal() -> tuple[int, Json]:
+        """Status and body where the key is refused."""
+        return 401, {"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}
 
 
 class Responses:
@@ -282,10 +282,10 @@ class Messages:
         yield {"type": "message_stop"}
 
     @staticmethod
-    def refusal() -> Json:
-        """The body of a 401."""
+    def refusal() -> tuple[int, Json]:
+        """Status and body where the key is refused."""
         error = {"type": "authentication_error", "message": "invalid x-api-key"}
-        return {"type": "error", "error": error}
+        return 401, {"type": "error", "error": error}
 
 
 class Gemini:
@@ -330,10 +330,10 @@ class Gemini:
         yield cls.whole(reply, body, number)
 
     @staticmethod
-    def refusal() -> Json:
-        """The body of a 401."""
+    def refusal() -> tuple[int, Json]:
+        """Status and body where the key is refused."""
         message = "API key not valid. Please pass a valid API key."
-        return {"error": {"code": 401, "message": message, "status": "UNAUTHENTICATED"}}
+        return 400, {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
 
 
 _PROTOCOLS = (Chat, Responses, Messages, Gemini)
@@ -355,7 +355,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self._send(404, {"error": {"message": f"there is no {path}"}})
             return
         if not self._is_allowed():
-            self._send(401, protocol.refusal())
+            self._send(*protocol.refusal())
             return
         body = json.loads(data)
         Handler.number += 1
