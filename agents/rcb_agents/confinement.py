@@ -102,7 +102,7 @@ def _program(path: Path) -> Iterator[Path]:
     if target != path:
         yield target
         yield from _installation(target.parent)
-    if path.parent.name in ("bin", "sbin"):
+    if path.parent.name in ("bin", "sbin", ".bin"):
         yield from _installation(path.parent)
 
 
