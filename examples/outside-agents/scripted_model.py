@@ -17,10 +17,9 @@ import http.server
 import json
 import re
 import sys
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from rcb_env import load_dataset
 
@@ -76,13 +75,7 @@ class Script:
         return cls(_EDIT.format(**edit), _BLOCK.format(**edit))
 
     def reply(self, tools: Mapping[str, Json], results: int, request: str) -> Reply:
-        """The next reply.
-
-        Args:
-            tools: JSON schemas of the arguments of the tools that are offered, by name.
-            results: how many results of tools the conversation holds.
-            request: the whole request, as text.
-        """
+        """The reply to a request that offers these tools and holds so many results of tools."""
         if not tools:
             return self.block
         if results == 0:
@@ -115,6 +108,8 @@ class Chat:
     """OpenAI's chat completions."""
 
     path = r"/chat/completions$"
+    error: ClassVar[Json] = {"message": "Incorrect API key provided", "code": "invalid_api_key"}
+    refusal = (401, {"error": error})
 
     @staticmethod
     def offered(body: Json) -> dict[str, Json]:
@@ -139,11 +134,8 @@ class Chat:
         else:
             message["content"] = reply
         reason = "tool_calls" if isinstance(reply, Call) else "stop"
-        usage = {
-            "prompt_tokens": PROMPT_TOKENS,
-            "completion_tokens": COMPLETION_TOKENS,
-            "total_tokens": PROMPT_TOKENS + COMPLETION_TOKENS,
-        }
+        usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": COMPLETION_TOKENS}
+        usage["total_tokens"] = PROMPT_TOKENS + COMPLETION_TOKENS
         return {
             "id": f"chatcmpl-{number}",
             "object": "chat.completion",
@@ -163,16 +155,12 @@ class Chat:
             yield {**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
         yield {**chunk, "choices": [], "usage": whole["usage"]}
 
-    @staticmethod
-    def refusal() -> tuple[int, Json]:
-        """Status and body where the key is refused."""
-        return 401, {"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}
-
 
 class Responses:
     """OpenAI's responses."""
 
     path = r"/responses$"
+    refusal = Chat.refusal
 
     @staticmethod
     def offered(body: Json) -> dict[str, Json]:
@@ -224,13 +212,13 @@ class Responses:
         yield {"type": "response.output_item.done", "output_index": 0, "item": item}
         yield {"type": "response.completed", "response": whole}
 
-    refusal = Chat.refusal
-
 
 class Messages:
     """Anthropic's messages."""
 
     path = r"/messages$"
+    error: ClassVar[Json] = {"type": "authentication_error", "message": "invalid x-api-key"}
+    refusal = (401, {"type": "error", "error": error})
 
     @staticmethod
     def offered(body: Json) -> dict[str, Json]:
@@ -281,17 +269,17 @@ class Messages:
         yield {"type": "message_delta", "delta": ending, "usage": whole["usage"]}
         yield {"type": "message_stop"}
 
-    @staticmethod
-    def refusal() -> tuple[int, Json]:
-        """Status and body where the key is refused."""
-        error = {"type": "authentication_error", "message": "invalid x-api-key"}
-        return 401, {"type": "error", "error": error}
-
 
 class Gemini:
     """Gemini's generateContent."""
 
     path = r"/models/[^/]+:(generate|streamGenerate)Content$"
+    error: ClassVar[Json] = {
+        "code": 400,
+        "message": "API key not valid.",
+        "status": "INVALID_ARGUMENT",
+    }
+    refusal = (400, {"error": error})
 
     @staticmethod
     def offered(body: Json) -> dict[str, Json]:
@@ -329,12 +317,6 @@ class Gemini:
         """The events of a streamed reply."""
         yield cls.whole(reply, body, number)
 
-    @staticmethod
-    def refusal() -> tuple[int, Json]:
-        """Status and body where the key is refused."""
-        message = "API key not valid. Please pass a valid API key."
-        return 400, {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
-
 
 _PROTOCOLS = (Chat, Responses, Messages, Gemini)
 
@@ -355,7 +337,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self._send(404, {"error": {"message": f"there is no {path}"}})
             return
         if not self._is_allowed():
-            self._send(*protocol.refusal())
+            self._send(*protocol.refusal)
             return
         body = json.loads(data)
         Handler.number += 1
@@ -369,10 +351,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """The list of models, which some agents ask for first."""
         self._send(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})
 
-    def do_HEAD(self) -> None:
-        """Whether somebody is there."""
-        self._send(200, {})
-
     def _is_allowed(self) -> bool:
         named = [self.headers.get(name) for name in ("x-api-key", "x-goog-api-key")]
         return KEY in named or self.headers.get("Authorization") == f"Bearer {KEY}"
@@ -383,8 +361,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(data)
+        self.wfile.write(data)
 
     def _stream(self, events: Iterator[Json], *, done: bool) -> None:
         self.send_response(200)
@@ -405,7 +382,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def main(words: Sequence[str]) -> None:
     """Serve until interrupted."""
     if len(words) != 1:
-        sys.exit(textwrap.dedent(__doc__ or ""))
+        sys.exit(__doc__)
     Handler.script = Script.of(words[0])
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         sys.stdout.write(f"http://127.0.0.1:{server.server_address[1]}\n")
