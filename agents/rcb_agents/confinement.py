@@ -102,7 +102,7 @@ def _program(path: Path) -> Iterator[Path]:
     if target != path:
         yield target
         yield from _installation(target.parent)
-    if path.parent.name in ("bin", "sbin"):
+    if path.parent.name in ("bin", "sbin", ".bin"):
         yield from _installation(path.parent)
 
 
@@ -110,6 +110,8 @@ def _installation(programs: Path) -> Iterator[Path]:
     """A folder of programs, and what of its prefix they may need."""
     yield programs
     prefix = programs.parent
+    if programs.name == ".bin":  # of npm: links into the packages that lie around it
+        yield prefix
     if programs.name not in ("bin", "sbin", "shims") or prefix == Path(prefix.anchor):
         return
     for name in _OF_A_PREFIX:

@@ -113,6 +113,25 @@ def test_what_it_needs_is_there(place: Place, tmp_path: Path) -> None:
     assert place.run("my-agent", PATH=f"{tool}:/usr/bin:/bin") == "played\n"
 
 
+def test_a_program_that_npm_installed_in_a_folder_finds_its_packages(
+    place: Place, tmp_path: Path
+) -> None:
+    """Its name is a link in node_modules/.bin, and the packages lie around that."""
+    modules = tmp_path / "agent" / "node_modules"
+    for name in (".bin", "tool", "needed"):
+        (modules / name).mkdir(parents=True)
+    program = modules / "tool" / "cli.sh"
+    program.write_text('#!/bin/sh\ncat "$(dirname "$(readlink -f "$0")")/../needed/text"\n')
+    program.chmod(0o755)
+    (modules / "needed" / "text").write_text("found\n")
+    (modules / ".bin" / "tool").symlink_to("../tool/cli.sh")
+    (tmp_path / "agent" / "notes").touch()
+    on_path = f"{modules / '.bin'}{os.pathsep}{os.environ['PATH']}"
+    for told in (place.run("tool", PATH=on_path), place.run(str(modules / ".bin" / "tool"))):
+        assert told == "found\n"
+    assert place.run(f"ls {tmp_path}/agent", PATH=on_path) == "node_modules\n"
+
+
 def test_more_can_be_shown_read_only_or_to_write(place: Place) -> None:
     (place.elsewhere / "key").write_text("k")
     there = f"F={place.elsewhere}"  # a path that stands in the line alone would be shown
