@@ -91,13 +91,11 @@ class Masked:
 
         A byte order mark before it, which some editors and models write, is no part of the text.
         """
-        if not self.before.startswith(_MARK):
-            text = without_mark(text)
-        if len(text) < len(self.before) + len(self.after):
-            return None
-        if not (text.startswith(self.before) and text.endswith(self.after)):
-            return None
-        return text[len(self.before) : len(text) - len(self.after)]
+        for whole in (text, without_mark(text)):
+            room = len(whole) - len(self.before) - len(self.after)
+            if room >= 0 and whole.startswith(self.before) and whole.endswith(self.after):
+                return whole[len(self.before) : len(self.before) + room]
+        return None
 
 
 def find_regions(text: str, *, path: str) -> tuple[Region, ...]:

@@ -195,7 +195,7 @@ class BubblewrapChannel(ProcessChannel):
     def _how_it_ended(self) -> tuple[bool, bool]:
         """Killed from outside if bwrap, or its first process, was sent SIGKILL: nothing in the box can do that to either."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            killed = self._process.wait(2.0) in (-signal.SIGKILL, 128 + signal.SIGKILL)
+            killed = self._process.wait(10.0) in (-signal.SIGKILL, 128 + signal.SIGKILL)
             out_of_memory = killed and self._group is not None and self._group.kills() > 0
             return out_of_memory, killed and not out_of_memory
         return False, False

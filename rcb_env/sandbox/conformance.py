@@ -29,14 +29,7 @@ from rcb_env.sandbox.trial import (
     wait_until,
 )
 
-KNOWN_DIFFERENCES: Mapping[tuple[str, str], str] = {
-    ("bubblewrap", "the kernel bounds the memory of the box as a whole"): (
-        "bubblewrap makes no control groups; the runner ends a run that takes too much"
-    ),
-    ("podman", "the kernel bounds the memory of the box as a whole"): (
-        "without root Podman can only with control groups of version 2; the runner ends a run that takes too much"
-    ),
-}
+KNOWN_DIFFERENCES: Mapping[tuple[str, str], str] = {}
 """By maker and check: why it is no fault that this maker does not pass."""
 
 _COUNT = "return len([p for p in os.listdir('/proc') if p.isdigit()])"
@@ -309,20 +302,6 @@ def _too_much_memory_in_many_processes_ends_the_run(trial: Trial) -> None:
         return "all lived"
     """
     expect(trial.run(body).ended, "memory")
-
-
-@_check
-def _the_kernel_bounds_the_memory_of_the_box_as_a_whole(trial: Trial) -> None:
-    body = """
-        for name in ("memory.max", "memory/memory.limit_in_bytes"):
-            try:
-                limit = open("/sys/fs/cgroup/" + name).read().strip()
-            except OSError:
-                continue
-            return limit != "max" and int(limit) < 1 << 40
-        return False
-    """
-    expect(trial.ask(body), True)
 
 
 @_check

@@ -18,7 +18,7 @@ def test_code_that_ends_its_container_for_memory_twice_is_out_of_memory(
     challenge = small_papers.challenge("small/scale")
     with Grader(docker_only) as grader:
         grader.outputs(challenge, final=True)  # the box of the judge starts with its usual memory
-        monkeypatch.setattr("rcb_env.sandbox.docker._MEMORY_BYTES", 100 * MIB)
+        monkeypatch.setattr("rcb_env.sandbox.docker.BOX_MEMORY_BYTES", 100 * MIB)
         start, started = grader._fleet.maker.start, []
 
         def counted(settings: BoxSettings) -> Any:

@@ -105,7 +105,7 @@ def test_a_flood_of_output_is_drained_and_its_head_and_tail_kept(box: Box) -> No
 @pytest.fixture
 def small_container(docker_only: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
     """One that the kernel gives less memory than the runner would."""
-    monkeypatch.setattr("rcb_env.sandbox.docker._MEMORY_BYTES", 200 * MIB)
+    monkeypatch.setattr("rcb_env.sandbox.docker.BOX_MEMORY_BYTES", 200 * MIB)
     small = new_box(docker_only)
     yield small
     small.close()

@@ -157,7 +157,7 @@ def _bwrap(folder: Path, script: str) -> dict[str, str]:
     program.parent.mkdir()
     real = shutil.which("bwrap")
     program.write_text(
-        f'#!/bin/sh\nBWRAP={real}\n[ "$1" != --version ] || exec $BWRAP "$@"\n{script}\n'
+        f'#!/bin/sh\nBWRAP={real}\ncase " $* " in *" --chdir /work "*) ;; *) exec $BWRAP "$@" ;; esac\n{script}\n'
     )
     program.chmod(0o755)
     return {**os.environ, "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
