@@ -59,8 +59,9 @@ def _status(progress: RunProgress) -> str:
     parts = [", ".join(f"{count} {state}" for state, count in progress.states.items())]
     if progress.playing:
         one, others = progress.playing[0], len(progress.playing) - 1
-        more = f" and {others} more" if others else ""
-        parts.append(f"{one.challenge} waits for {one.waits_for}, {one.elapsed_s:.0f} s{more}")
+        more = f" (and {others} more)" if others else ""
+        waited = f"{one.elapsed_s:.0f} s"
+        parts.append(f"{one.challenge} waits {waited} for {one.waits_for}{more}")
     return "; ".join(filter(None, parts))
 
 
