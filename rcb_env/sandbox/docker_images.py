@@ -13,6 +13,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +88,17 @@ def build(
     if digest(image):
         tell(f"{name} is built already")
         return name
+    with warnings.catch_warnings():
+        # A helper for credentials that is missing is an error of the engine's client as well, and told as one.
+        warnings.filterwarnings("ignore", "docker-credential-", UserWarning)
+        _build(client, image, name, base, tell)
+    tell(f"{name} is ready")
+    return name
+
+
+def _build(
+    client: docker.DockerClient, image: str, name: str, base: str, tell: Callable[[str], None]
+) -> None:
     try:
         tell(f"looking for a Python in {base}")
         version = client.containers.run(
@@ -112,8 +124,6 @@ def build(
             raise SandboxUnavailable(f"the image {name} cannot be built: {error.msg}") from None
         except ENGINE_ERRORS as error:
             raise SandboxUnavailable(f"the image {name} cannot be built: {reason(error)}") from None
-    tell(f"{name} is ready")
-    return name
 
 
 @contextlib.contextmanager

@@ -147,3 +147,35 @@ def test_a_child_talks_to_the_engine_over_a_connection_of_its_own(
     openers = [opened_by for request, opened_by in engine.asked if request == "GET /_ping"]
     assert [pid for pid, _ in itertools.groupby(openers)] == [os.getpid(), child.pid, os.getpid()]
     assert openers.count(child.pid) == 2  # when it made its client, and when it was told to
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("tcp://", "unix://", "foo://x", "http:/x", "127.0.0.1:99999", "tcp://localhost:notaport"),
+        *("npipe:////./pipe/x", "ssh://nobody@127.0.0.1", "unix:///nowhere/docker.sock", "  "),
+    ],
+)
+def test_an_address_that_leads_to_no_engine_is_one_line(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients: dict[int, Any] = {}
+    monkeypatch.setattr(engine_client, "_clients", lambda: clients)
+    monkeypatch.setenv("DOCKER_HOST", address)
+    with pytest.raises(SandboxUnavailable, match="no Docker engine answers") as refused:
+        docker_images.build("cpu", base="any/base:1")
+    assert "\n" not in str(refused.value)
+    assert "DOCKER_HOST" in str(refused.value)
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_helper_for_credentials_that_is_not_there_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Docker Desktop leaves its name in the settings, and the client fails on it, with a traceback."""
+    (tmp_path / "config.json").write_text(json.dumps({"credsStore": "nowhere"}))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.setattr(docker_images, "_collect", lambda *_: None)
+    with pytest.raises(SandboxUnavailable, match="docker-credential-nowhere") as refused:
+        docker_images.build("cpu", base="slow/base:1")
+    assert "\n" not in str(refused.value)
