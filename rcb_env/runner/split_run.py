@@ -111,10 +111,7 @@ class Generators:
 
     def seed(self) -> None:
         """Have them start from the seed."""
-        random.seed(self._seed)
-        np.random.seed(self._seed % 2**32)
-        if "torch" in sys.modules:
-            sys.modules["torch"].default_generator.manual_seed(self._seed)
+        suite_run.seed_generators(self._seed)
         self._state = ()
         self._reset_dtype()
 

@@ -1,6 +1,6 @@
 """What a test run of a public folder executes: its unittest suite.
 
-`run` is guarded grading's: candidate and reference are in one process. The suite and the modules only it imports (the
+`run` is guarded grading's: candidate and reference are in one process, whose random generators we seed. The suite and the modules only it imports (the
 references) are served from memory, as compiled code: they are on no disk the candidate could read, nothing here holds
 their text, they are imported for the suite and not for the candidate's files, and they leave `sys.modules` again as
 soon as the suite has them. Results are told by the object that ran the tests, over a descriptor of its own, not by what
@@ -18,6 +18,7 @@ import importlib.machinery
 import importlib.util
 import marshal
 import os
+import random
 import sys
 import unittest
 from collections.abc import Mapping, Sequence
@@ -25,8 +26,12 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, BinaryIO, Protocol
 
+import numpy as np
+
 from rcb_env.runner import wire
 from rcb_env.runner.case_run import describe, new_imports, parse
+
+_SEED = 0
 
 
 def run(argument: bytes, result: BinaryIO) -> int:
@@ -38,7 +43,16 @@ def run(argument: bytes, result: BinaryIO) -> int:
     imported is one record with the empty name.
     """
     header, blobs = parse(argument)
+    seed_generators(_SEED)  # a suite that seeds nothing has the same inputs in every run
     return execute(header, blobs, result)
+
+
+def seed_generators(seed: int) -> None:
+    """Have the random generators that are global in this process start from a seed."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    if "torch" in sys.modules:
+        sys.modules["torch"].default_generator.manual_seed(seed)
 
 
 def execute(

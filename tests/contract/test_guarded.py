@@ -310,6 +310,37 @@ def test_a_module_put_beside_the_suite_is_of_no_use(any_grader: Grader, tmp_path
     assert grade(any_grader, challenge, RIGHT).passed
 
 
+def test_a_suite_that_seeds_nothing_has_the_same_inputs_in_every_run(tmp_path: Path) -> None:
+    """A right answer would pass in one run and fail in the next."""
+    suite = (
+        SUITE.replace("        torch.manual_seed(0)\n", "        self.x = torch.rand(3)\n")
+        .replace("import torch\n", "import random\n\nimport numpy as np\nimport torch\n")
+        .replace("float(scale(", "float(scale(0 * self.draw() + ")
+        .replace("3.0 * factor + 1)", "3.0 * factor + 1)\n        print('drew', self.draw())")
+    )
+    suite = suite.replace(
+        "    def test_equivalence",
+        "    def draw(self):\n        return random.random() + np.random.rand() + float(self.x[0])\n\n"
+        "    def test_equivalence",
+    )
+    challenge = folder(
+        tmp_path,
+        {
+            "model.py": MODEL,
+            "model_ref.py": REFERENCE,
+            "answers.py": ANSWERS,
+            "paper2code_test.py": suite,
+        },
+    )
+    drawn = []
+    for _ in range(2):
+        with Grader("bubblewrap") as fresh:
+            verdict = grade(fresh, challenge, RIGHT)
+        assert verdict.passed, verdict
+        drawn.append([line for line in verdict.stdout.splitlines() if line.startswith("drew")])
+    assert drawn[0] == drawn[1] != []
+
+
 def test_helper_files_that_a_folder_ships_keep_working(any_grader: Grader, tmp_path: Path) -> None:
     """Case C043: what keeps stubs away must not keep away the modules and data that belong to the paper."""
     suite = """import json
