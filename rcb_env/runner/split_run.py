@@ -267,8 +267,18 @@ class _Aliasing(importlib.machinery.SourceFileLoader):
         self._aliases = aliases
 
     def exec_module(self, module: ModuleType) -> None:
-        """See `importlib.abc.Loader`."""
-        super().exec_module(module)
+        """See `importlib.abc.Loader`. What cannot be done twice in a process, such as taking a port, is done once."""
+        try:
+            super().exec_module(module)
+        except Exception:
+            before = [
+                one for one in sys.modules.values() if getattr(one, "__file__", "") == self.path
+            ]
+            others = [one for one in before if one is not module]
+            if not others:
+                raise
+            names = {name: one for name, one in vars(others[0]).items() if name[:2] != "__"}
+            vars(module).update(names)
         for alias, name in self._aliases.items():
             if hasattr(module, name):
                 setattr(module, alias, getattr(module, name))

@@ -241,10 +241,11 @@ def test_a_refusal_ends_the_episode(play: Play, model_server: Server) -> None:
 
 
 def test_a_budget_of_tokens_ends_it_as_it_stands(play: Play, model_server: Server) -> None:
-    model_server.plays(model_server.calls(WRITE), model_server.calls(LOOK))
-    episode, _ = play("tools", server=model_server, budgets=Budgets(tokens=300))
+    large = {"prompt_tokens": 50_000, "completion_tokens": 5}
+    model_server.plays(model_server.calls(WRITE), model_server.calls(LOOK, usage=large))
+    episode, _ = play("tools", server=model_server, budgets=Budgets(tokens=40_000))
     assert (episode.status, episode.end_reason) == ("passed", "tokens_spent")
-    assert episode.usage.calls == 3
+    assert episode.usage.calls == 2
 
 
 # --- history ----------------------------------------------------------------------------------
