@@ -115,10 +115,16 @@ def left() -> dict[str, float]:
         ctypes.CDLL(None).malloc_trim(0)
     process = Path("/proc/self")
     pages = int((process / "statm").read_text().split()[1])
-    tasks = [task / "children" for task in (process / "task").iterdir()]
     return {
         "MB": pages * os.sysconf("SC_PAGE_SIZE") / 2**20,
         "descriptors": sum(1 for _ in (process / "fd").iterdir()),
         "threads": threading.active_count(),
-        "child processes": sum(len(children.read_text().split()) for children in tasks),
+        "child processes": sum(map(_children, (process / "task").iterdir())),
     }
+
+
+def _children(thread: Path) -> int:
+    try:
+        return len((thread / "children").read_text().split())
+    except OSError:  # the thread has just ended
+        return 0

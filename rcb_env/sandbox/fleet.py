@@ -74,7 +74,7 @@ class Fleet:
         Raises:
             BoxDied: twice in a row.
         """
-        return self._again(lambda: self._run("judge", request))
+        return self._again(lambda fresh: self._run("judge", request, fresh=fresh))
 
     def run_judge(self, request: RunRequest) -> RunResult:
         """Run a judgement, which needs numpy only, in the judge box.
@@ -83,8 +83,8 @@ class Fleet:
             BoxDied: twice in a row.
         """
 
-        def judge() -> RunResult:
-            with self._pool("judge", request.image).lease() as box:
+        def judge(fresh: bool) -> RunResult:
+            with self._pool("judge", request.image).lease(fresh=fresh) as box:
                 box.zygote("judge", _JUDGE_PRELOAD)
                 return box.run("judge", request)
 
@@ -93,16 +93,16 @@ class Fleet:
     def run_candidate(self, request: RunRequest) -> RunResult | BoxDied:
         """Run a candidate's code; a `BoxDied` that is returned is the candidate's own doing.
 
-        It is when the same code ended its box twice, nobody outside did, and a fresh box works all the same.
+        It is when the same code ended a warm box and a fresh one, nobody outside did, and one more works all the same.
 
         Raises:
             BoxDied: no box works, which is no candidate's doing.
         """
         deaths: list[BoxDied] = []
 
-        def candidate() -> RunResult:
+        def candidate(fresh: bool) -> RunResult:
             try:
-                return self._run("candidate", request)
+                return self._run("candidate", request, fresh=fresh)
             except BoxDied as error:
                 deaths.append(error)
                 raise
@@ -116,14 +116,15 @@ class Fleet:
                 box.ping()
             return error
 
-    def _again(self, job: Callable[[], RunResult]) -> RunResult:
+    def _again(self, job: Callable[[bool], RunResult]) -> RunResult:
+        """Do a job in a warm box, and once more in a fresh one if that dies."""
         try:
-            return job()
+            return job(False)
         except BoxDied:
-            return job()
+            return job(True)
 
-    def _run(self, role: str, request: RunRequest) -> RunResult:
-        with self._pool(role, request.image).lease() as box:
+    def _run(self, role: str, request: RunRequest, *, fresh: bool) -> RunResult:
+        with self._pool(role, request.image).lease(fresh=fresh) as box:
             return box.run(self._zygote(box, request), request)
 
     def _zygote(self, box: Box, request: RunRequest) -> str:

@@ -41,14 +41,14 @@ class Pool:
         _open_pools.add(self)
 
     @contextlib.contextmanager
-    def lease(self) -> Iterator[Box]:
-        """A box of one's own for the length of a ``with`` block.
+    def lease(self, *, fresh: bool = False) -> Iterator[Box]:
+        """A box of one's own for the length of a ``with`` block; a fresh one has served nobody before.
 
         Raises:
             BoxDied: the pool is closed, or the box could not be started.
         """
         with self._free:
-            box = self._take()
+            box = self._take(fresh)
             fit = False
             try:
                 yield box
@@ -56,10 +56,10 @@ class Pool:
             finally:
                 self._give_back(box, fit)
 
-    def _take(self) -> Box:
+    def _take(self, fresh: bool) -> Box:
         while True:
             with self._lock:
-                if self._all:
+                if self._all and not fresh:
                     self._lock.wait_for(lambda: self._closed or self._idle, self._patience_s)
                 if self._closed:
                     raise BoxDied("the pool of boxes is closed")
@@ -71,9 +71,11 @@ class Pool:
                     box.ping()
             except BoxDied:
                 pass
-            if box.clean:  # by now it has had time to clean up
+            if not fresh and box.clean:  # by now it has had time to clean up
                 return box
             self._give_back(box, False)
+            if fresh:
+                break
         box = Box(self._maker, self._settings)
         with self._lock:
             if not self._closed:

@@ -268,7 +268,7 @@ def test_a_test_run_whose_call_was_cancelled_uses_up_nothing(tmp_path: Path) -> 
 
 def test_a_client_over_http_that_falls_silent_has_left(tmp_path: Path) -> None:
     """A client that crashed left the server waiting for ever."""
-    with _http(tmp_path, "--idle-seconds", "3") as (server, url):
+    with _http(tmp_path, "--idle-seconds", "10") as (server, url):
 
         async def main() -> None:
             async with Client(url) as client:

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,20 @@ def test_a_step_whose_box_is_killed_once_is_tried_again_and_the_episode_goes_on(
 def test_an_episode_whose_boxes_are_killed_again_and_again_ends_as_infra_and_the_next_is_sound(
     envs: ChallengeVectorEnv,
 ) -> None:
-    envs.step([RUN_TESTS] * 3)
-    before = leaks.left()
+    lose_boxes_again_and_again(envs)
+    before, had = leaks.left(), boxes(envs)
+    lose_boxes_again_and_again(envs)
+    after, more = leaks.left(), boxes(envs) - had  # a second judge, where two had to wait
+    # Two boxes died. An engine's client keeps a connection more, or one less.
+    for what, of_a_box, spare in (
+        ("descriptors", 3, 1),
+        ("threads", 0, 0),
+        ("child processes", 1, 0),
+    ):
+        assert after[what] <= before[what] + more * of_a_box + spare, what
+
+
+def lose_boxes_again_and_again(envs: ChallengeVectorEnv) -> None:
     with Killer(times=10) as killer:
         observations, rewards, terminated, truncated, infos = envs.step([RUN_TESTS] * 3)
     assert killer.killed == 2
@@ -81,9 +94,26 @@ def test_an_episode_whose_boxes_are_killed_again_and_again_ends_as_infra_and_the
     envs.reset(options={"reset_mask": np.array([True, False, False])})
     write(envs)
     assert statuses(envs.step([RUN_TESTS] * 3)) == RESULTS
-    after = leaks.left()
-    for what in ("descriptors", "threads", "child processes"):
-        assert after[what] <= before[what], what
+
+
+def test_warm_boxes_that_all_lost_what_their_runs_are_forked_from_are_not_held_against_code(
+    small_papers: Dataset,
+) -> None:
+    """The kernel ends processes when a machine is short of memory, and idle ones do not notice."""
+    challenge = small_papers.challenge("small/scale")
+    with Grader("bubblewrap", workers=2) as grader:
+        with ThreadPoolExecutor(2) as both:
+            slow = [both.submit(grader.grade, challenge, SLOW, final=False) for _ in range(2)]
+        assert all(future.result().passed for future in slow)
+        boxes = grader._fleet._pools["candidate", "cpu"]._all
+        assert len(boxes) == 2
+        for box in boxes:
+            assert box.clean
+            for runner in box._channel.children():  # type: ignore[attr-defined]
+                for zygote in Path(f"/proc/{runner}/task/{runner}/children").read_text().split():
+                    os.kill(int(zygote), signal.SIGKILL)
+        verdict = grader.grade(challenge, RIGHT, final=False)
+        assert verdict.passed, verdict
 
 
 class Killer:
@@ -140,6 +170,10 @@ def first_process(pid: int) -> int:
 
 def write(envs: ChallengeVectorEnv) -> None:
     envs.step([{"tool": "write_region", "arguments": {"code": code}} for code in CODES])
+
+
+def boxes(envs: ChallengeVectorEnv) -> int:
+    return sum(len(pool._all) for pool in envs.envs[0]._grader._fleet._pools.values())
 
 
 def statuses(results: tuple[Any, ...]) -> list[str]:
