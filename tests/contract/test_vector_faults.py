@@ -173,7 +173,9 @@ def write(envs: ChallengeVectorEnv) -> None:
 
 
 def boxes(envs: ChallengeVectorEnv) -> int:
-    return sum(len(pool._all) for pool in envs.envs[0]._grader._fleet._pools.values())
+    grader = envs.envs[0]._grader
+    assert grader is not None
+    return sum(len(pool._all) for pool in grader._fleet._pools.values())
 
 
 def statuses(results: tuple[Any, ...]) -> list[str]:
