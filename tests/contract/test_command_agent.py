@@ -26,7 +26,7 @@ from rcb_env.play.record import Episode
 from rcb_env.play.registry import agent_label, make_agent
 from rcb_env.report.trajectory import render
 
-CHALLENGE = "DyT/forward"
+CHALLENGE = "llm-sci-use/independent-occurrences"
 SOLVE = """
 import os, pathlib, re
 path = pathlib.Path(os.environ["RCB_FILE"])
