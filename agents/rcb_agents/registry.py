@@ -24,6 +24,8 @@ BUILT_IN = Path(__file__).with_name("models.yaml")
 
 _Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Tokens = Annotated[int, Field(ge=1)]
+# Times the price of other prompt tokens: https://platform.claude.com/docs/en/about-claude/pricing, November 2026.
+_CACHE_WRITE = 1.25
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,9 @@ class ModelFacts(BaseModel):
     input_usd_per_mtok: _Price | None = None
     output_usd_per_mtok: _Price | None = None
     cached_input_usd_per_mtok: _Price | None = None
-    """Of prompt tokens from the server's cache; None: as all other prompt tokens."""
+    """Of prompt tokens from the server's cache; None: as all other prompt tokens, the most they can cost."""
     cache_write_usd_per_mtok: _Price | None = None
-    """Of prompt tokens that go into the server's cache; None: as all other prompt tokens."""
+    """Of prompt tokens that go into the server's cache; None: 1.25 times that of all others."""
     context_tokens: _Tokens | None = None
     """Prompt and completion together."""
     knowledge_cutoff: str | None = None
@@ -100,7 +102,7 @@ class ModelFacts(BaseModel):
             self.input_usd_per_mtok,
             self.output_usd_per_mtok,
             self.input_usd_per_mtok if cached is None else cached,
-            self.input_usd_per_mtok if written is None else written,
+            self.input_usd_per_mtok * _CACHE_WRITE if written is None else written,
         )
 
 

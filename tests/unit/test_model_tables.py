@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from rcb_agents.providers import PROVIDERS, Provider, resolve
-from rcb_agents.registry import load_registry
+from rcb_agents.registry import BUILT_IN, load_registry
 
 from rcb_env.errors import UsageError
 from rcb_env.play.agent import ModelSettings, Usage
@@ -128,13 +128,31 @@ def test_the_models_of_the_leaderboard_are_known() -> None:
     with LEADERBOARD.open() as file:
         for row in csv.DictReader(file):
             facts = known[row["api_name"]]
-            assert facts.input_usd_per_mtok == float(row["input_usd_per_mtok"])
+            # For one model the price of tokens from the cache was published.
+            cached = row["api_name"] == "deepseek-reasoner"
+            prompt = facts.cached_input_usd_per_mtok if cached else facts.input_usd_per_mtok
+            assert prompt == float(row["input_usd_per_mtok"])
             assert facts.output_usd_per_mtok == float(row["output_usd_per_mtok"])
             assert facts.context_tokens is not None
             assert facts.context_tokens >= 32_768
             assert facts.knowledge_cutoff is not None
             numbers = [int(part) for part in facts.knowledge_cutoff.split("-")]
             assert numbers == [int(part) for part in row["knowledge_cutoff"].split("-")]
+
+
+def test_prices_of_a_cache_have_a_source_and_are_never_too_small() -> None:
+    """A reading price that is left out is that of all tokens, a writing price 1.25 times that."""
+    text = BUILT_IN.read_text()
+    for name, facts in load_registry().models.items():
+        price = facts.price
+        assert price is not None, name
+        assert 0 < price.cached <= price.input < price.written, name
+        if facts.cached_input_usd_per_mtok is None:
+            assert price.cached == price.input, name
+        else:
+            makers = {"gp": "OpenAI", "o1": "OpenAI", "o3": "OpenAI", "o4": "OpenAI"}
+            makers |= {"cl": "Anthropic", "ge": "Google", "gr": "xAI", "de": "DeepSeek"}
+            assert f"\n# - {makers[name[:2]]}: https://" in text, name
 
 
 def test_what_is_unknown_is_none_and_not_zero() -> None:
