@@ -93,6 +93,30 @@ def test_a_reply_is_no_longer_than_the_tokens_of_an_episode_leave(
     assert lengths == [None, 20, 15]
 
 
+def test_four_seconds_are_not_twenty_and_9000_tokens_not_16484(
+    play: Callable[..., Any], model_server: Server
+) -> None:
+    """Each call was bounded by itself, so the last one of an episode went as far beyond as it liked."""
+    model_server.plays(model_server.slow(20, ANSWER))
+    slow, _ = play("single-shot", server=model_server, budgets=Budgets(wall_s=4))
+    assert slow.end_reason == "wall_time_spent"
+    assert slow.wall_s < 20, "before the server was done"
+    model_server.requests.clear()
+    model_server.plays(model_server.counted("```python\n    return x\n```", 4000))
+    episode, records = play(
+        "repair:rounds=5", server=model_server, budgets=Budgets(tokens=9000), settings={"name": "m"}
+    )
+    assert (episode.end_reason, episode.usage.tokens) == ("tokens_spent", 9000)
+    usages = [call["reply"]["usage"] for call in records.of("model_call")]
+    asked = [request["body"]["max_tokens"] for request in model_server.requests]
+    left = 9000
+    for usage, most in zip(usages, asked, strict=True):
+        left -= usage["prompt_tokens"]
+        assert most == left, "what is left beside the prompt"
+        left -= usage["completion_tokens"]
+    assert len(asked) == 3
+
+
 def test_a_length_that_a_server_refuses_is_left_out_until_less_is_left(
     model_server: Server,
 ) -> None:
