@@ -6,13 +6,15 @@ form of the cache of replies.
 
 Guarantees: a reply is on disk before anything else is asked, and a batch is noted as soon as the server has named it.
 What failed or ran out of time is asked again in the next batch, without a parameter that the model has refused; where
-a batch answered nothing and taught nothing, its first failure is told instead.
-Not covered: agents that ask more than once; Google's batches; a batch whose name got lost on the way here, which is
-paid for and asked again.
+a batch answered nothing and taught nothing, its first failure is told instead. Where no batch is wanted any more, what
+earlier ones have answered is collected all the same, and nothing that goes wrong with them is in the way.
+Not covered: agents that ask more than once; a batch whose name got lost on the way here, which is paid for and asked
+again.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,11 +58,12 @@ class _Desk:
     """A provider's batch API.
 
     Attributes:
-        submit: sends questions, to be answered at a path; gives the batch's name.
+        submit: sends questions of a model; gives the batch's name.
         look: how a batch stands in the server's word, and what came of it once it has ended (None: it has not).
+        line: reads a line of that.
     """
 
-    submit: Callable[[Any, str, Questions], object]
+    submit: Callable[[Any, OpenAIModel, Questions], object]
     look: Callable[[Any, str], tuple[str, list[str] | None]]
     line: Callable[[Mapping[str, Any]], _Line]
 
@@ -70,10 +73,11 @@ def ask_ahead(agent: Agent, tasks: Sequence[Task]) -> str | None:
 
     Args:
         agent: asks once in a task.
-        tasks: what is to be played; the folder ``batch`` of all is the same.
+        tasks: what is to be played; ``batch`` and ``batch_only`` are the same in all. Without the second, only what
+            earlier batches have answered is collected.
 
     Returns:
-        What is waited for, in one line; None: every reply is there.
+        What is waited for, in one line; None: every reply is there, or none is waited for.
 
     Raises:
         UsageError: the model has no batch API.
@@ -84,17 +88,26 @@ def ask_ahead(agent: Agent, tasks: Sequence[Task]) -> str | None:
     model = open_model(tasks[0])
     if not isinstance(model, OpenAIModel) or model.api not in _DESKS:
         raise UsageError(
-            "--batch needs a batch API, as OpenAI's and Anthropic's models have one: leave it out"
+            "--batch needs a batch API, as OpenAI's, Anthropic's and Google's models have one: leave it out"
         )
-    folder, desk = tasks[0].batch, _DESKS[model.api]
+    folder, desk, wanted = tasks[0].batch, _DESKS[model.api], tasks[0].batch_only
     state = _read(folder)
     model.leave_out(state["without"])
+    left: list[str] = []
     for name in list(state["under_way"]):
-        word, lines = model.talk(desk.look, name)
-        if lines is None:
+        try:
+            word, lines = model.talk(desk.look, name)
+        except ModelError:
+            if wanted:
+                raise
+            word, lines = "nobody can tell", None
+        if lines is None and wanted:
             return (
                 f"the batch {name} at {model.url} is not done ({word}): go on later with --resume"
             )
+        if lines is None:
+            left.append(f"{name} ({word})")
+            continue
         answered, failure = 0, f"the batch {name} ended as {word}"
         for line in _lines(lines, desk, model):
             if line.status == 200 and model.keep(line.key, line.body):
@@ -106,13 +119,15 @@ def ask_ahead(agent: Agent, tasks: Sequence[Task]) -> str | None:
         state["under_way"].remove(name)
         state["without"] = model.left_out()
         _write(folder, state)
-        if not answered:
+        if not answered and wanted:
             raise ModelRefusedRequest(f"{model.url} answered nothing of a batch: {failure}")
+    if not wanted:
+        return _left(left, model) if left else None
     questions = dict(_questions(agent, tasks))
     names: list[str] = []
     for start in range(0, len(questions), _AT_ONCE):
         part = dict(list(questions.items())[start : start + _AT_ONCE])
-        name = model.talk(desk.submit, model.path, part)
+        name = model.talk(desk.submit, model, part)
         if not isinstance(name, str) or not name:
             raise ModelError(f"{model.url} gave the batch no name; resume the run to try again")
         names.append(name)
@@ -123,6 +138,13 @@ def ask_ahead(agent: Agent, tasks: Sequence[Task]) -> str | None:
     return (
         f"{len(questions)} questions are with {model.url} ({', '.join(names)}), at half the price:"
         " get the answers with --resume"
+    )
+
+
+def _left(names: Sequence[str], model: OpenAIModel) -> str:
+    return (
+        f"not done at {model.url}: {', '.join(names)}. What they were asked is asked again now, one by one; cancel"
+        " them there, or they are to be paid for as well"
     )
 
 
@@ -173,14 +195,15 @@ def _write(folder: Path, state: Mapping[str, list[str]]) -> None:
 # --- OpenAI's ---------------------------------------------------------------------------------
 
 
-def _submit_file(client: Any, path: str, questions: Questions) -> object:
+def _submit_file(client: Any, model: OpenAIModel, questions: Questions) -> object:
+    path = f"/v1{model.path}"
     lines = (
-        {"custom_id": key, "method": "POST", "url": f"/v1{path}", "body": body}
+        {"custom_id": key, "method": "POST", "url": path, "body": body}
         for key, body in questions.items()
     )
     data = "\n".join(map(json.dumps, lines)).encode()
     file = client.files.create(file=("questions.jsonl", data), purpose="batch")
-    body = {"input_file_id": file.id, "endpoint": f"/v1{path}", "completion_window": "24h"}
+    body = {"input_file_id": file.id, "endpoint": path, "completion_window": "24h"}
     return client.post("/batches", body=body, cast_to=object).get("id")
 
 
@@ -209,7 +232,7 @@ def _line_of_file(data: Mapping[str, Any]) -> _Line:
 _BATCHES = "/v1/messages/batches"
 
 
-def _submit_requests(client: Any, path: str, questions: Questions) -> object:  # noqa: ARG001
+def _submit_requests(client: Any, _: OpenAIModel, questions: Questions) -> object:
     requests = [{"custom_id": key, "params": body} for key, body in questions.items()]
     return client.post(_BATCHES, body={"requests": requests}, cast_to=object).get("id")
 
@@ -229,9 +252,51 @@ def _line_of_result(data: Mapping[str, Any]) -> _Line:
     return _Line(key, 400, result.get("error") or {"error": {"message": str(result.get("type"))}})
 
 
+# --- Google's ---------------------------------------------------------------------------------
+
+_LONGEST_MS = 600_000  # for each request, as in the other two libraries
+_ENDED = ("succeeded", "partially_succeeded", "failed", "cancelled", "expired")
+
+
+def _submit_upload(client: Any, model: OpenAIModel, questions: Questions) -> object:
+    name = next(iter(questions.values()))["model"]  # one for all, and part of the address
+    lines = (
+        {"key": key, "request": {field: body[field] for field in body if field != "model"}}
+        for key, body in questions.items()
+    )
+    data = io.BytesIO("\n".join(map(json.dumps, lines)).encode())
+    # Files are taken at an address beside the API's own: upload/v1beta, where that is v1beta.
+    root, _, version = model.base_url.rpartition("/")
+    there = {"base_url": root, "api_version": version, "timeout": _LONGEST_MS}
+    file = client.files.upload(
+        file=data, config={"mime_type": "application/jsonl", "http_options": there}
+    )
+    within = {"display_name": "rcb", "http_options": {"timeout": _LONGEST_MS}}
+    return client.batches.create(model=name, src=file.name, config=within).name
+
+
+def _look_at_job(client: Any, name: str) -> tuple[str, list[str] | None]:
+    within = {"http_options": {"timeout": _LONGEST_MS}}
+    job = client.batches.get(name=name, config=within)
+    word = str(job.state and job.state.value).removeprefix("JOB_STATE_").lower()
+    if word not in _ENDED:
+        return word, None
+    if not (job.dest and job.dest.file_name):
+        return word, []
+    return word, [client.files.download(file=job.dest.file_name, config=within).decode()]
+
+
+def _line_of_response(data: Mapping[str, Any]) -> _Line:
+    key, response = str(data.get("key")), data.get("response")
+    if isinstance(response, dict):
+        return _Line(key, 200, response)
+    return _Line(key, 400, {"error": data.get("error") or "no response"})
+
+
 _FILES = _Desk(_submit_file, _look_at_files, _line_of_file)
 _DESKS: Mapping[str, _Desk] = {
     "chat": _FILES,
     "responses": _FILES,
     "anthropic": _Desk(_submit_requests, _look_at_results, _line_of_result),
+    "google": _Desk(_submit_upload, _look_at_job, _line_of_response),
 }

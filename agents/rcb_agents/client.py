@@ -102,7 +102,8 @@ class OpenAIModel:
         sample: the episode's index, for the cache.
         seconds_left: of the episode; None: its time has no limit.
         room_for_reply: as a task has it.
-        batch: folder of the replies of batches: nothing is asked but what is found there; None: the server is asked.
+        batch: folder of the replies of batches, which are not asked for again; None: there are none.
+        batch_only: nothing else is asked.
 
     Raises:
         UsageError: the address, the key, the file of models, a provider's library, or a variable for
@@ -118,6 +119,7 @@ class OpenAIModel:
         seconds_left: Callable[[], float | None] = lambda: None,
         room_for_reply: Callable[[int], int | None] = lambda _: None,
         batch: Path | None = None,
+        batch_only: bool = False,
     ) -> None:
         self.settings = settings
         self._seconds_left = seconds_left
@@ -134,6 +136,7 @@ class OpenAIModel:
         folder = cache_folder(settings.cache, self._endpoint.host)
         self._cache = ReplyCache(folder, sample=sample, seed=seed) if folder else None
         self._batch = ReplyCache(batch / "replies", sample=sample, seed=seed) if batch else None
+        self._batch_only = batch_only
 
     @property
     def context_tokens(self) -> int | None:
@@ -189,12 +192,13 @@ class OpenAIModel:
             if isinstance(answer, Answer):
                 return self._reply(answer, prompt, answer.id, retries=0, replayed=True)
         if self._batch is not None:
-            key = self._batch.key(self.url, wanted)
-            stored = self._batch.get(key)
+            asked = self._batch.key(self.url, wanted)
+            stored = self._batch.get(asked)
             answer = self._api.read(stored) if stored is not None else None
-            if not isinstance(answer, Answer):
-                raise Unanswered(key, make(max_tokens, frozenset(self._server.without)))
-            return self._reply(answer, prompt, answer.id, retries=0, share=_BATCH_SHARE)
+            if isinstance(answer, Answer):
+                return self._reply(answer, prompt, answer.id, retries=0, share=_BATCH_SHARE)
+            if self._batch_only:
+                raise Unanswered(asked, make(max_tokens, frozenset(self._server.without)))
         room, left = self._room(prompt)
         longest = self.context_tokens or math.inf
         retries = 0
@@ -239,6 +243,11 @@ class OpenAIModel:
     def api(self) -> str:
         """What is spoken."""
         return self._endpoint.api
+
+    @property
+    def base_url(self) -> str:
+        """The address, with whatever password is in it."""
+        return self._endpoint.base_url
 
     @property
     def path(self) -> str:

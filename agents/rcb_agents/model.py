@@ -60,6 +60,7 @@ def open_model(task: Task) -> Model:
         seconds_left=task.seconds_left,
         room_for_reply=task.room_for_reply,
         batch=task.batch,
+        batch_only=task.batch_only,
     )
     if task.limits_money:
         model.check_price()

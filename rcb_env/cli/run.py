@@ -111,8 +111,8 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
 )
 @click.option(
     "--batch/--no-batch",
-    help="Ask all questions of --agent single-shot at once, at half the price, through OpenAI's or Anthropic's batch"
-    " API. They take up to a day: leave, and collect them with --resume.",
+    help="Ask all questions of --agent single-shot at once, at half the price, through the batch API of OpenAI,"
+    " Anthropic or Google. They take up to a day: leave, and collect them with --resume.",
 )
 @options.sandbox
 @click.option("--out", metavar="DIR", help="The run directory.  [default: runs/<time>-<agent>]")
@@ -205,13 +205,14 @@ def _play(given: Mapping[str, Any], folder: Path | None, *, resume: bool) -> Non
         for problem in store.problems:
             echo(problem, err=True)
         try:
-            waits = ask_ahead(config, store) if config.batch else None
+            waits = ask_ahead(config, store)
         except UsageError:
             store.discard_if_unused()
             raise
         if waits is not None:
             echo(waits, err=True)
-            return
+            if config.batch:
+                return
         title = store.record["config"]["agent"]  # in its shortest form, as in reports
         with show_progress(title, f"sandbox: {sandbox} ({why})") as tell:
             try:

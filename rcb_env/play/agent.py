@@ -218,7 +218,9 @@ class Task:
     rules: Rules = field(default_factory=Rules)
     """By which it is played."""
     batch: Path | None = None
-    """Folder of a run for questions that are asked all at once; None: each is asked when it comes up."""
+    """Folder of a run for what a batch API has answered; None: nothing was asked in one."""
+    batch_only: bool = False
+    """Whether a question that a batch has not answered yet waits, and is not asked when it comes up."""
     limits_money: bool = False
     """Whether a limit in money is to be held: then a model whose price is unknown is not asked."""
     record: Callable[[str, Mapping[str, object]], None] = _ignore_record

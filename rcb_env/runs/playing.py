@@ -67,6 +67,7 @@ def run_experiment(
                         task_of(config, job),
                         room_for_reply=meter.room_for_reply,
                         batch=_batch_of(config, store),
+                        batch_only=config.batch,
                     )
                     return play_episode(env, agent, task, trajectory, on_usage=meter.spend)
                 finally:
@@ -100,17 +101,23 @@ def run_experiment(
 def ask_ahead(config: RunConfig, store: RunStore) -> str | None:
     """Have a one-shot agent ask all that it would ask, through the provider's batch API.
 
+    A run that no longer wants a batch collects what earlier ones have answered, and asks in none.
+
     Args:
-        config: as it was given to `open_run`; one that asks for a batch.
+        config: as it was given to `open_run`.
         store: what `open_run` returned.
 
     Returns:
-        What is waited for, in one line; None: every reply is there, and the run can be played.
+        What is waited for, in one line; None: every reply is there, or none is wanted. Where the config asks for a
+        batch, the run can be played only then.
 
     Raises:
         UsageError: the agent asks more than once, or the model has no batch API.
         ModelError: the server takes no batch.
     """
+    batch = _batch_of(config, store)
+    if batch is None:
+        return None
     agent = make_agent(config.agent, model=config.model.name if config.model else None)
     ask = getattr(agent, "ask_ahead", None)
     if ask is None:
@@ -120,10 +127,10 @@ def ask_ahead(config: RunConfig, store: RunStore) -> str | None:
         )
     _, pairs = planned(config)
     identity = config.identity(list(dict.fromkeys(challenge for challenge, _ in pairs)))
-    finished, batch = store.finished(), _batch_of(config, store)
+    finished = store.finished()
     waits: str | None = ask(
         [
-            replace(task_of(config, job), batch=batch)
+            replace(task_of(config, job), batch=batch, batch_only=config.batch)
             for job in jobs(pairs, identity, seed=config.seed)
             if job.key.id not in finished
         ]
@@ -132,7 +139,8 @@ def ask_ahead(config: RunConfig, store: RunStore) -> str | None:
 
 
 def _batch_of(config: RunConfig, store: RunStore) -> Path | None:
-    return store.folder / "batch" if config.batch else None
+    folder = store.folder / "batch"
+    return folder if config.batch or folder.exists() else None
 
 
 def environment_of(

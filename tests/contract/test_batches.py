@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,9 @@ class Desk(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         data = self.rfile.read(int(self.headers["Content-Length"]))
-        if self.path == "/v1/files":
+        if self.path.startswith(("/upload/", "/v1beta/")):
+            self.google(data)
+        elif self.path == "/v1/files":
             head = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
             form: Any = email.parser.BytesParser().parsebytes(head + data)
             parts = {
@@ -62,6 +64,9 @@ class Desk(http.server.BaseHTTPRequestHandler):
             }
             self.server.take([(each["custom_id"], each["body"]) for each in self.server.file])
             self.send(200, {"id": f"batch_{len(self.server.batches)}", "status": "validating"})
+        elif self.path == "/v1/messages":
+            self.server.asked += 1
+            self.send(200, self.good("")["result"]["message"])
         elif self.path == "/v1/messages/batches":
             body = json.loads(data)
             self.server.take([(each["custom_id"], each["params"]) for each in body["requests"]])
@@ -72,9 +77,46 @@ class Desk(http.server.BaseHTTPRequestHandler):
         else:
             self.send(404, {"error": {"message": f"nothing at {self.path}"}})
 
+    def google(self, data: bytes) -> None:
+        """A file is announced, then sent to the address that was given for it, then made a batch of."""
+        if not self.headers.get("x-goog-api-key") and "upload_id" not in self.path:
+            self.send(403, {"error": {"code": 403, "message": "Method doesn't allow it."}})
+        elif self.path == "/upload/v1beta/files":
+            assert self.headers["X-Goog-Upload-Protocol"] == "resumable"
+            assert self.headers["X-Goog-Upload-Command"] == "start"
+            assert self.headers["X-Goog-Upload-Header-Content-Type"] == "application/jsonl"
+            self.server.announced = int(self.headers["X-Goog-Upload-Header-Content-Length"])
+            there = f"http://{self.headers['Host']}/upload/v1beta/files?upload_id=1"
+            self.send(200, {}, {"X-Goog-Upload-URL": there})
+        elif "upload_id" in self.path:
+            assert self.headers["X-Goog-Upload-Command"] == "upload, finalize"
+            assert len(data) == self.server.announced
+            self.server.file = [json.loads(line) for line in data.splitlines()]
+            file = {"name": "files/questions", "mimeType": "application/jsonl"}
+            self.send(200, {"file": file}, {"X-Goog-Upload-Status": "final"})
+        elif self.path == "/v1beta/models/m:batchGenerateContent":
+            assert json.loads(data)["batch"]["inputConfig"] == {"fileName": "files/questions"}
+            self.server.take([(each["key"], each["request"]) for each in self.server.file])
+            self.send(200, self.job("BATCH_STATE_PENDING"))
+        else:
+            self.send(404, {"error": {"code": 404, "message": f"nothing at {self.path}"}})
+
+    def job(self, state: str) -> dict[str, Any]:
+        number = len(self.server.batches)
+        output = {"responsesFile": f"files/answers-{number}"} if "SUCCEEDED" in state else {}
+        metadata = {"model": "models/m", "state": state, "output": output}
+        return {"name": f"batches/{number}", "metadata": metadata}
+
     def do_GET(self) -> None:
         words = self.path.strip("/").split("/")
-        if words[1] == "batches":
+        if words[:2] == ["v1beta", "batches"]:
+            state = self.server.stands("BATCH_STATE_RUNNING", "BATCH_STATE_SUCCEEDED")
+            self.send(200, self.job(state))
+        elif words[0] == "v1beta":
+            number = words[2].removeprefix("answers-").removesuffix(":download?alt=media")
+            batch = self.server.batches[int(number) - 1]
+            self.send(200, "\n".join(json.dumps(self.response(*each)) for each in batch))
+        elif words[1] == "batches":
             status = self.server.stands("in_progress", "completed")
             number = words[2].removeprefix("batch_")
             self.send(
@@ -141,11 +183,25 @@ class Desk(http.server.BaseHTTPRequestHandler):
         }
         return {"custom_id": key, "result": {"type": "succeeded", "message": message}}
 
-    def send(self, status: int, body: object) -> None:
+    def response(self, key: str, body: dict[str, Any]) -> dict[str, Any]:
+        assert not set(body) - {"contents", "generationConfig"}
+        assert [turn["role"] for turn in body["contents"]] == ["user"]
+        if len(self.server.batches) == 1 and key == self.server.first:
+            return {"key": key, "error": {"code": 14, "message": "The service is unavailable."}}
+        content = {"role": "model", "parts": [{"text": RIGHT}]}
+        reply = {
+            "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
+            "usageMetadata": {"promptTokenCount": 1000, "candidatesTokenCount": 100},
+        }
+        return {"key": key, "response": reply}
+
+    def send(self, status: int, body: object, headers: Mapping[str, str] | None = None) -> None:
         data = (body if isinstance(body, str) else json.dumps(body)).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
 
@@ -162,6 +218,8 @@ class BatchServer(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Desk)
         self.file: list[dict[str, Any]] = []
         self.batches: list[list[tuple[str, dict[str, Any]]]] = []
+        self.announced = 0
+        self.asked = 0  # one by one
         self.looks = 0
         self.first = ""
 
@@ -199,29 +257,40 @@ def rcb(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("api", ["chat", "anthropic"])
+def leave(
+    desk: BatchServer, papers: Dataset, out: Path, api: str, *more: str
+) -> subprocess.CompletedProcess[str]:
+    """Begin a run of two questions in a batch."""
+    version = "v1beta" if api == "google" else "v1"
+    url = f"http://127.0.0.1:{desk.server_address[1]}/{version}"
+    asked = rcb(
+        *("--agent", "single-shot", "--batch", "--samples", "2", "--model", "m", "--api", api),
+        *("--base-url", url, "--input-price", "2", "--output-price", "10", "--cache", "off"),
+        *("--out", str(out), "--dataset", str(papers.papers[0].root), *more),
+    )
+    assert asked.returncode == 0, asked.stderr
+    return asked
+
+
+def costs(out: Path) -> list[float]:
+    lines = [json.loads(line) for line in (out / "episodes.jsonl").read_text().splitlines()]
+    return [line["episode"]["usage"]["cost_usd"] for line in lines]
+
+
+FULL = (1000 * 2 + 100 * 10) / 1e6
+
+
+@pytest.mark.parametrize("api", ["chat", "anthropic", "google"])
 def test_questions_are_left_and_their_answers_collected(
     desk: BatchServer, small_papers: Dataset, tmp_path: Path, api: str
 ) -> None:
     """A model that refuses a parameter, or a question that ran out of time, takes a second batch."""
     out = tmp_path / "run"
-    where = [
-        "--model",
-        "m",
-        "--base-url",
-        f"http://127.0.0.1:{desk.server_address[1]}/v1",
-        "--api",
-        api,
-    ]
-    asked = rcb(
-        *("--agent", "single-shot", "--batch", "--samples", "2", *where, "--input-price", "2"),
-        *("--output-price", "10", "--cache", "off", "--out", str(out)),
-        *("--dataset", str(small_papers.papers[0].root)),
-    )
-    assert asked.returncode == 0, asked.stderr
+    asked = leave(desk, small_papers, out, api)
     assert "2 questions are with" in asked.stderr
     assert len(desk.batches) == 1
-    assert "is not done (in_progress)" in rcb("--resume", str(out)).stderr
+    word = "running" if api == "google" else "in_progress"
+    assert f"is not done ({word})" in rcb("--resume", str(out)).stderr
     again = rcb("--resume", str(out))
     assert ("2" if api == "chat" else "1") + " questions are with" in again.stderr
     assert len(desk.batches) == 2
@@ -229,11 +298,30 @@ def test_questions_are_left_and_their_answers_collected(
     done = rcb("--resume", str(out), "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["states"]["passed"] == 2
-    lines = [json.loads(line) for line in (out / "episodes.jsonl").read_text().splitlines()]
-    costs = [line["episode"]["usage"]["cost_usd"] for line in lines]
-    assert costs == pytest.approx([(1000 * 2 + 100 * 10) / 1e6 / 2] * 2)
+    assert costs(out) == pytest.approx([FULL / 2] * 2)
     assert KEY not in "".join(path.read_text() for path in out.rglob("*.json*"))
     assert len(desk.batches) == 2
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["answered in part", "not done"])
+def test_a_run_begun_in_a_batch_goes_on_without_one(
+    desk: BatchServer, small_papers: Dataset, tmp_path: Path, done: bool
+) -> None:
+    """What the batch has answered is not asked again, since it is paid for; the rest is asked one by one."""
+    out = tmp_path / "run"
+    leave(desk, small_papers, out, "anthropic")
+    if done:
+        rcb("--resume", str(out))  # the server is done at the second look
+    went_on = rcb("--resume", str(out), "--no-batch", "--json")
+    assert went_on.returncode == 0, went_on.stderr
+    assert json.loads(went_on.stdout.splitlines()[-1])["states"]["passed"] == 2
+    assert (len(desk.batches), desk.asked) == (1, 1 if done else 2)
+    assert sorted(costs(out)) == pytest.approx([FULL / 2, FULL] if done else [FULL, FULL])
+    told = f"not done at http://127.0.0.1:{desk.server_address[1]}/v1/messages: msgbatch_1"
+    assert (told in went_on.stderr) is not done
+    report = rcb("--resume", str(out), "--no-batch", "--json")
+    assert report.returncode == 0, report.stderr
+    assert desk.asked == (1 if done else 2)  # nothing is left to be asked
 
 
 def test_an_agent_that_asks_as_it_goes_along_is_refused(
