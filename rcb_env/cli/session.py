@@ -28,7 +28,6 @@ def show_progress(title: str, opening: str) -> Iterator[Callable[[RunProgress], 
     with Progress(title) as shown:
 
         def tell(progress: RunProgress) -> None:
-            status = _status(progress)
             last = progress.last
             first = last is None and not progress.between
             if first:
@@ -49,20 +48,19 @@ def show_progress(title: str, opening: str) -> Iterator[Callable[[RunProgress], 
                 ):
                     shown.note(f"warning: {text} (first of {last.challenge} sample {last.sample})")
                 warned.update(progress.warnings)
-            shown.update(status, progress.finished, progress.planned)
+            states = ", ".join(f"{count} {state}" for state, count in progress.states.items())
+            shown.update(states, progress.finished, progress.planned, _now(progress))
 
         yield tell
 
 
-def _status(progress: RunProgress) -> str:
-    """The states so far, and the episode that has been in play longest, with what it waits for."""
-    parts = [", ".join(f"{count} {state}" for state, count in progress.states.items())]
-    if progress.playing:
-        one, others = progress.playing[0], len(progress.playing) - 1
-        more = f" (and {others} more)" if others else ""
-        waited = f"{one.elapsed_s:.0f} s"
-        parts.append(f"{one.challenge} waits {waited} for {one.waits_for}{more}")
-    return "; ".join(filter(None, parts))
+def _now(progress: RunProgress) -> str:
+    """The episode that has been in play longest, and what it waits for; "" for none."""
+    if not progress.playing:
+        return ""
+    one, others = progress.playing[0], len(progress.playing) - 1
+    more = f" (and {others} more)" if others else ""
+    return f"{one.challenge} waits {one.elapsed_s:.0f} s for {one.waits_for}{more}"
 
 
 def finish(store: RunStore, *, quiet: bool, as_json: bool) -> None:

@@ -86,6 +86,18 @@ def test_a_conversation_with_tools_comes_to_its_end(
     assert KEY not in json.dumps(records.kept)
 
 
+def test_every_family_has_a_conversation_of_tools_reasoning_and_errors() -> None:
+    families = ("openai", "google", "xai", "deepseek", "openrouter", "anthropic")
+    assert {name.partition("-")[0] for name in CONVERSATIONS} == {*families}
+    for name, path in CONVERSATIONS.items():
+        told = yaml.safe_load(path.read_text("utf-8"))
+        good = [json.dumps(each["body"]) for each in told["replies"] if each["status"] == 200]
+        said = "".join(good)
+        assert any(call in said for call in ("tool_calls", "tool_use", "function")), name
+        assert told["usage"]["reasoning_tokens"] > 0 or "thinking" in said, name
+        assert len(good) < len(told["replies"]) or '"error"' in said, name
+
+
 # --- the server is as strict as it claims -----------------------------------------------------
 
 
