@@ -56,7 +56,7 @@ def tag(image: str) -> str:
 def missing(image: str) -> SandboxUnavailable:
     """The error for an image that is not built."""
     return SandboxUnavailable(
-        f"the image {tag(image)} is not built", fix=f"run `rcb images build {image}`"
+        f"the Docker engine has no image {tag(image)}", fix=f"run `rcb images build {image}`"
     )
 
 

@@ -94,4 +94,9 @@ def _close_client() -> None:
 def reason(error: BaseException) -> str:
     """The engine's own words for an error, on one line."""
     explanation = getattr(error, "explanation", None)
+    cause: BaseException | None = error
+    while cause is not None and "Max retries exceeded" in str(error):  # words of a library, nested
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+        cause = cause.__cause__ or cause.__context__
     return str(explanation or error).strip().splitlines()[-1][:300]

@@ -154,6 +154,7 @@ def test_a_child_talks_to_the_engine_over_a_connection_of_its_own(
     [
         *("tcp://", "unix://", "foo://x", "http:/x", "127.0.0.1:99999", "tcp://localhost:notaport"),
         *("npipe:////./pipe/x", "ssh://nobody@127.0.0.1", "unix:///nowhere/docker.sock", "  "),
+        "tcp://127.0.0.1:9",
     ],
 )
 def test_an_address_that_leads_to_no_engine_is_one_line(
@@ -166,6 +167,7 @@ def test_an_address_that_leads_to_no_engine_is_one_line(
         docker_images.build("cpu", base="any/base:1")
     assert "\n" not in str(refused.value)
     assert "DOCKER_HOST" in str(refused.value)
+    assert "Max retries" not in str(refused.value), "the words of a library for a library"
 
 
 @pytest.mark.usefixtures("engine")

@@ -12,7 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from rcb_env.cli.images import images as command
+from rcb_env.errors import SandboxUnavailable
 from rcb_env.sandbox import docker_images, images
+from rcb_env.sandbox.box import BoxSettings
+from rcb_env.sandbox.docker import Docker
 from rcb_env.sandbox.engine import engine
 
 pytestmark = pytest.mark.usefixtures("docker_only")
@@ -64,6 +67,18 @@ def test_an_image_is_built_once_and_listed_with_its_digest(
     assert rcb_images("build", "tiny") == [tag]
     assert time.monotonic() - started < 1.0
     assert engine().images.get(tag).id == built.id
+
+
+def test_an_image_that_is_not_there_is_a_plain_sentence(repository: str) -> None:
+    """Whoever looks for it: before a run, and when a container is made after somebody removed it."""
+    name = docker_images.tag("tiny")
+    says = f"the Docker engine has no image {name}; run `rcb images build tiny`"
+    with pytest.raises(SandboxUnavailable) as before:
+        Docker().prepare("tiny", print)
+    with pytest.raises(SandboxUnavailable) as later:
+        Docker().start(BoxSettings("tiny"))
+    assert str(before.value) == str(later.value) == says
+    assert name.startswith(repository)
 
 
 def test_pruning_removes_only_what_no_lock_file_asks_for(repository: str) -> None:
