@@ -268,7 +268,8 @@ class OpenAIModel:
         try:
             return say(self._client(), *words)
         except Exception as error:  # whatever a library makes of a server's words
-            raise ModelError(f"{self.url}: the batch: {self._clean(str(error))}") from error
+            why = error.__cause__ if type(error).__name__ == "APIConnectionError" else error
+            raise ModelError(f"{self.url}: the batch: {self._clean(str(why))}") from error
 
     def keep(self, key: str, data: Mapping[str, Any]) -> bool:
         """Keep what a batch has answered, if it is an answer."""

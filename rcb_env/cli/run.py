@@ -187,7 +187,7 @@ def _check(
 
 def _play(given: Mapping[str, Any], folder: Path | None, *, resume: bool) -> None:
     """Play or go on with the run of one agent."""
-    from rcb_env.errors import ModelRefusedRequest, UsageError
+    from rcb_env.errors import ModelError, ModelRefusedRequest, UsageError
     from rcb_env.runs import ask_ahead, default_folder, open_run, run_experiment
     from rcb_env.runs.plan import planned
     from rcb_env.runs.spending import RunBudgetSpent
@@ -206,7 +206,7 @@ def _play(given: Mapping[str, Any], folder: Path | None, *, resume: bool) -> Non
             echo(problem, err=True)
         try:
             waits = ask_ahead(config, store)
-        except UsageError:
+        except (ModelError, UsageError):
             store.discard_if_unused()
             raise
         if waits is not None:

@@ -274,7 +274,8 @@ class RunStore:
         """
         episodes = self.folder / "episodes.jsonl"
         sessions = JsonLines(self.folder / "sessions.jsonl").numbered(self.problems.append)
-        if not self._is_new or episodes.exists() or any("cut_off" in line for *_, line in sessions):
+        paid = (self.folder / "batch").exists() or any("cut_off" in line for *_, line in sessions)
+        if not self._is_new or episodes.exists() or paid:
             return
         shutil.rmtree(self.folder / "trajectories", ignore_errors=True)
         for name in ("sessions.jsonl", "run.json"):

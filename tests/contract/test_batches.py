@@ -32,7 +32,9 @@ class Desk(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         data = self.rfile.read(int(self.headers["Content-Length"]))
-        if self.path.startswith(("/upload/", "/v1beta/")):
+        if self.server.refuses:
+            self.send(401, {"error": {"message": f"Incorrect API key provided: {KEY}"}})
+        elif self.path.startswith(("/upload/", "/v1beta/")):
             self.google(data)
         elif self.path == "/v1/files":
             head = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
@@ -220,6 +222,7 @@ class BatchServer(http.server.ThreadingHTTPServer):
         self.batches: list[list[tuple[str, dict[str, Any]]]] = []
         self.announced = 0
         self.asked = 0  # one by one
+        self.refuses = False
         self.looks = 0
         self.first = ""
 
@@ -287,6 +290,7 @@ def test_questions_are_left_and_their_answers_collected(
     """A model that refuses a parameter, or a question that ran out of time, takes a second batch."""
     out = tmp_path / "run"
     asked = leave(desk, small_papers, out, api)
+    assert (out / "run.json").exists()
     assert "2 questions are with" in asked.stderr
     assert len(desk.batches) == 1
     word = "running" if api == "google" else "in_progress"
@@ -322,6 +326,24 @@ def test_a_run_begun_in_a_batch_goes_on_without_one(
     report = rcb("--resume", str(out), "--no-batch", "--json")
     assert report.returncode == 0, report.stderr
     assert desk.asked == (1 if done else 2)  # nothing is left to be asked
+
+
+def test_a_batch_that_is_refused_does_not_take_the_folder(
+    desk: BatchServer, small_papers: Dataset, tmp_path: Path
+) -> None:
+    """One that was taken keeps it: its name is there, and it is to be paid for."""
+    desk.refuses = True
+    url = f"http://127.0.0.1:{desk.server_address[1]}/v1"
+    refused = rcb(
+        *("--agent", "single-shot", "--batch", "--model", "m", "--base-url", url),
+        *("--out", str(tmp_path / "run"), "--dataset", str(small_papers.papers[0].root)),
+    )
+    assert refused.returncode == 2
+    last = refused.stderr.splitlines()[-1]
+    assert last.startswith(f"rcb: {url}/chat/completions: the batch: ")
+    assert "Incorrect API key" in last
+    assert KEY not in refused.stderr
+    assert not (tmp_path / "run" / "run.json").exists()
 
 
 def test_an_agent_that_asks_as_it_goes_along_is_refused(
