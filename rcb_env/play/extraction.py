@@ -44,10 +44,11 @@ _WRAPPERS = frozenset(("markdown", "md", "mdx"))
 # Not in quotes, in single backquotes, or at the end of a word; a fence may touch it.
 _THOUGHT = r"(?:think|thinking|thoughts?|reason|reasoning|reflection|analysis|scratchpad)"
 _THINK = re.compile(
-    r"""(?<!["'\\])(?<!(?<!``)`)(?:(?<!\w)|(?=[<\[◁]/|<\|/|<\|end_|<\|\w+_end))"""
-    rf"""(?:<(?P<xml>/?)(?:\w{{1,20}}:)?{_THOUGHT}>|\[(?P<square>/?)THINK\]|◁(?P<triangle>/?){_THOUGHT}▷"""
+    r"""(?<!["'\\])(?<!(?<!``)`)(?:(?<!\w)|(?=[<\[◁]/|<\|/|<\|end_|<\|\w+_end|<channel\||<unused95>))"""
+    rf"""(?:<(?P<xml>/?)(?:\w{{1,20}}:|longcat_)?{_THOUGHT}(?::\w{{1,20}})?>|\[(?P<square>/?)THINK\]|◁(?P<triangle>/?){_THOUGHT}▷"""
     rf"""|<\|(?P<slash>/?){_THOUGHT}\|>|<\|{_THOUGHT}_(?:start|begin|(?P<after>end))\|>"""
-    rf"""|<\|(?:begin|start|(?P<before>end))_(?:of_)?{_THOUGHT}\|>)"""
+    rf"""|<\|(?:begin|start|(?P<before>end))_(?:of_)?{_THOUGHT}\|>"""
+    r"""|<(?:\|channel>|unused94>)thought|(?P<gemma><channel\|>|<unused95>))"""
     r"""(?!["'\\])(?!`(?!``))""",
     re.IGNORECASE,
 )
@@ -66,7 +67,7 @@ _TURN = re.compile(
 )
 _END_OF_TURN = re.compile(
     r"<\|(?:im_end|im_start|endoftext|end_of_text|eot_id|eom_id|return|end|eos|user|endofturn|end_of_turn)\|>"
-    r"|</s>|<eos>|<(?:end|start)_of_turn>|<｜(?:end▁of▁sentence|User)｜>|\[(?:eos|EOS)\]"
+    r"|</s>|<eos>|</longcat_s>|<(?:end|start)_of_turn>|<turn\|>|<\|turn>|<｜(?:end▁of▁sentence|User)｜>|\[(?:eos|EOS)\]"
 )
 _ANSWER_TAG = r"(?:</?(?:answer|solution|code|output|response|result|python)>|<\|(?:begin|end)_of_solution\|>)"
 _ANSWER_TAGS_AROUND = re.compile(

@@ -645,6 +645,7 @@ def test_code_that_is_valid_as_given_is_left_as_given(code: str) -> None:
 
 TAILS = [
     "<|im_end|>",
+    "<turn|>",
     "</s>",
     "<|endoftext|>",
     "<|return|>",
@@ -688,7 +689,7 @@ def test_tokens_and_tags_at_the_end_of_an_answer_are_no_code(tail: str) -> None:
             assert take(f"{tail.replace('/', '')}\n{code}\n{tail}").code == BODY
 
 
-@pytest.mark.parametrize("token", ["<|im_end|>", "</s>", "<|endoftext|>"])
+@pytest.mark.parametrize("token", ["<|im_end|>", "</s>", "<|endoftext|>", "</longcat_s>"])
 def test_nothing_after_the_end_of_the_turn_is_the_answer(token: str) -> None:
     other = f"{token}\n<|im_start|>user\nNo:\n{DRAFT}"
     assert take(fenced(BODY) + other).code == BODY
@@ -728,6 +729,10 @@ REASONING = [
     ("<|START_THINKING|>", "<|END_THINKING|>"),
     ("<|think|>", "<|/think|>"),
     ("<reflection>", "</reflection>"),
+    ("<longcat_think>", "</longcat_think>"),
+    ("<think:opensource>", "</think:opensource>"),
+    ("<|channel>thought", "<channel|>"),
+    ("<unused94>thought", "<unused95>"),
     ("<|channel|>analysis<|message|>", "<|end|>"),
     (
         "<|start|>assistant<|channel|>analysis<|message|>",
