@@ -156,7 +156,7 @@ class Desk(http.server.BaseHTTPRequestHandler):
             }
         message = {"role": "assistant", "content": RIGHT}
         reply = {
-            "id": "c",
+            "id": f"c-{KEY}",  # some servers repeat it
             "choices": [{"message": message, "finish_reason": "stop"}],
             "usage": COUNTS,
         }
@@ -177,7 +177,7 @@ class Desk(http.server.BaseHTTPRequestHandler):
         content = [{"type": "text", "text": RIGHT}]
         usage = {"input_tokens": 1000, "output_tokens": 100}
         message = {
-            "id": "m",
+            "id": f"m-{KEY}",
             "type": "message",
             "content": content,
             "stop_reason": "end_turn",
@@ -194,6 +194,7 @@ class Desk(http.server.BaseHTTPRequestHandler):
         reply = {
             "candidates": [{"content": content, "finishReason": "STOP", "index": 0}],
             "usageMetadata": {"promptTokenCount": 1000, "candidatesTokenCount": 100},
+            "responseId": f"r-{KEY}",
         }
         return {"key": key, "response": reply}
 
@@ -303,7 +304,9 @@ def test_questions_are_left_and_their_answers_collected(
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1])["states"]["passed"] == 2
     assert costs(out) == pytest.approx([FULL / 2] * 2)
-    assert KEY not in "".join(path.read_text() for path in out.rglob("*.json*"))
+    records = "".join(path.read_text() for path in out.rglob("*.json*"))
+    assert KEY not in records
+    assert "-[key]" in records
     assert len(desk.batches) == 2
 
 
