@@ -120,8 +120,11 @@ class RunSummary:
 
     @property
     def proven_pass_rate(self) -> float | None:
-        """Percent of the planned pairs that passed where the answer was not; None where nobody recorded it."""
-        if self.totals.evidence["unknown"] or not self.score.planned:
+        """Percent of the planned pairs that passed where the answer was not.
+
+        None where nobody recorded where that was, or nothing has finished.
+        """
+        if self.totals.evidence["unknown"] or self.score.pass_rate.value is None:
             return None
         proven = self.totals.evidence["isolated"] + self.totals.evidence["split"]
         return 100.0 * proven / self.score.planned

@@ -191,6 +191,7 @@ def test_a_run_of_which_nothing_has_finished_has_no_rate(tmp_path: Path) -> None
     brief = summary.brief()
     assert (brief["pass_rate"], brief["pass_rate_bounds"]) == (None, [0.0, 100.0])
     assert (brief["scaled_pass_rate"], brief["scaled_pass_rate_bounds"]) == (None, [0.0, 100.0])
+    assert brief["proven_pass_rate"] is None
     out = io.StringIO()
     print_report(Console(file=out, width=200), [summary])
     assert "n/a (0.0 to 100.0)" in out.getvalue()
