@@ -185,7 +185,8 @@ def test_tables_say_what_is_open(store: RunStore) -> None:
 
 def test_a_run_of_which_nothing_has_finished_has_no_rate(tmp_path: Path) -> None:
     """The last line of a run that had got no verdict said ``"pass_rate": 0.0``."""
-    with RunStore.create(tmp_path / "run", {"config": {"agent": "a"}, "plan": PLAN}) as store:
+    plan = plan_of({"A/one": 8, "B/three": 5}, samples=(0, 1))
+    with RunStore.create(tmp_path / "run", {"config": {"agent": "a"}, "plan": plan}) as store:
         finish(store, "A/one", "infra_error")
         summary = summarize(store)
     brief = summary.brief()
@@ -195,6 +196,8 @@ def test_a_run_of_which_nothing_has_finished_has_no_rate(tmp_path: Path) -> None
     out = io.StringIO()
     print_report(Console(file=out, width=200), [summary])
     assert "n/a (0.0 to 100.0)" in out.getvalue()
+    assert "completions" not in out.getvalue()
+    assert "pass@" not in out.getvalue()
 
 
 def test_the_report_names_the_challenges_that_were_not_solved(tmp_path: Path) -> None:
