@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rcb_env.cli.output import console, echo
 
@@ -92,7 +92,7 @@ class Progress:
         """
         with self._lock:
             if self._bar is not None:
-                told = {"status": status, "now": now}
+                told: dict[str, Any] = {"status": status, "now": now}
                 if self._row is None:
                     self._row = self._bar.add_task(self._title, total=total, **told)
                 self._bar.update(self._row, completed=done, total=total, **told)
