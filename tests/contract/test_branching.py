@@ -240,7 +240,9 @@ def test_infos_and_observations_may_be_changed_by_the_caller(
 def test_steps_leave_nothing_behind(maker_name: str) -> None:
     """A tenth of what `python -m benchmarks leaks` does, with a tenth of the memory; some are graded in real boxes."""
     steps = leaks.STEPS // 10
-    found = leaks.measure(steps, [maker_name], warm_steps=5_000, challenge="llm-sci-use/independent-occurrences")
+    found = leaks.measure(
+        steps, [maker_name], warm_steps=5_000, challenge="llm-sci-use/independent-occurrences"
+    )
     assert found["steps"] == steps
     assert found["MB left"] < leaks.allowed_mb(steps) == 2.0
     assert found["descriptors left"] <= 0
