@@ -14,14 +14,11 @@ What was planned and what was trimmed is in the trajectory. Pure but for that re
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rcb_agents import tokens
-from rcb_agents.replies import as_text
+from rcb_agents.replies import Model, as_text
 from rcb_env import NoAnswer, Task
-
-if TYPE_CHECKING:
-    from rcb_agents.model import Model
 
 Render = Callable[[Task, str, Mapping[str, str]], str]
 """Makes a prompt of a task, a paper's text ("": none) and context files by path."""

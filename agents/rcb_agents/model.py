@@ -10,32 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Protocol
+from typing import Any
 
 from rcb_agents import prompts
 from rcb_agents.fitting import left_out, older_half, room_for_prompt
-from rcb_agents.replies import SHARED, Reply, assistant_message, with_own_ids
+from rcb_agents.replies import SHARED, Model, Reply, assistant_message, with_own_ids
 from rcb_env import BudgetSpent, ModelError, NoAnswer, Task, UsageError
-
-
-class Model(Protocol):
-    """Anything that answers messages."""
-
-    @property
-    def context_tokens(self) -> int | None:
-        """The window; None: unknown."""
-        ...
-
-    def complete(
-        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = ()
-    ) -> Reply:
-        """One completion.
-
-        Args:
-            messages: chat messages.
-            tools: OpenAI function tools it may ask for.
-        """
-        ...
 
 
 def open_model(task: Task) -> Model:
@@ -48,7 +28,7 @@ def open_model(task: Task) -> Model:
     if task.model is None:
         raise UsageError("this agent needs a model: add --model NAME")
     if task.model.name.partition(":")[0] == "simulated":
-        from rcb_agents.simulated import SimulatedModel
+        from rcb_agents.simulated_model import SimulatedModel
 
         return SimulatedModel.named(task.model.name, task)
     from rcb_agents.client import OpenAIModel

@@ -1,4 +1,4 @@
-"""What a model says, and how it stands in the conversation from then on. Pure."""
+"""What a model is to agents: what it says, and how that stands in the conversation from then on. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from rcb_agents.intake import parsed
 from rcb_env import Usage
@@ -59,6 +59,26 @@ class Reply:
     refused: tuple[str, ...] = ()
     came_with: Mapping[str, Any] = field(default_factory=dict)
     cut_at: int = 0
+
+
+class Model(Protocol):
+    """Anything that answers messages."""
+
+    @property
+    def context_tokens(self) -> int | None:
+        """The window; None: unknown."""
+        ...
+
+    def complete(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = ()
+    ) -> Reply:
+        """One completion.
+
+        Args:
+            messages: chat messages.
+            tools: OpenAI function tools it may ask for.
+        """
+        ...
 
 
 def with_own_ids(calls: Sequence[ToolRequest], taken: Set[str]) -> tuple[ToolRequest, ...]:

@@ -11,8 +11,8 @@ from pydantic import Field
 from rcb_agents import prompts
 from rcb_agents.fitting import first_prompt
 from rcb_agents.intake import parsed
-from rcb_agents.model import Conversation, Model, open_model
-from rcb_agents.replies import ToolRequest
+from rcb_agents.model import Conversation, open_model
+from rcb_agents.replies import Model, ToolRequest
 from rcb_env import NoAnswer, Task, ToolCall, Turn, tool_schemas
 
 
