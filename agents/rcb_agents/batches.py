@@ -86,17 +86,17 @@ def ask_ahead(agent: Agent, tasks: Sequence[Task]) -> str | None:
     if not tasks or tasks[0].batch is None:
         return None
     model = open_model(tasks[0])
-    if not isinstance(model, OpenAIModel) or model.api not in _DESKS:
+    if not isinstance(model, OpenAIModel) or model.server.endpoint.api not in _DESKS:
         raise UsageError(
             "--batch needs a batch API, as OpenAI's, Anthropic's and Google's models have one: leave it out"
         )
-    folder, desk, wanted = tasks[0].batch, _DESKS[model.api], tasks[0].batch_only
+    folder, desk, wanted = tasks[0].batch, _DESKS[model.server.endpoint.api], tasks[0].batch_only
     state = _read(folder)
-    model.leave_out(state["without"])
+    model.server.leave_out(state["without"])
     left: list[str] = []
     for name in list(state["under_way"]):
         try:
-            word, lines = model.talk(desk.look, name)
+            word, lines = model.server.talk(desk.look, name)
         except ModelError:
             if wanted:
                 raise
@@ -113,11 +113,11 @@ def ask_ahead(agent: Agent, tasks: Sequence[Task]) -> str | None:
             if line.status == 200 and model.keep(line.key, line.body):
                 answered += 1
             elif line.status != 200:
-                learnt, words = model.learn(line.status, line.body)
+                learnt, words = model.server.learn(line.status, line.body)
                 answered += learnt
                 failure = words or failure
         state["under_way"].remove(name)
-        state["without"] = model.left_out()
+        state["without"] = model.server.left_out()
         _write(folder, state)
         if not answered and wanted:
             raise ModelRefusedRequest(f"{model.url} answered nothing of a batch: {failure}")
@@ -127,7 +127,7 @@ def ask_ahead(agent: Agent, tasks: Sequence[Task]) -> str | None:
     names: list[str] = []
     for start in range(0, len(questions), _AT_ONCE):
         part = dict(list(questions.items())[start : start + _AT_ONCE])
-        name = model.talk(desk.submit, model, part)
+        name = model.server.talk(desk.submit, model, part)
         if not isinstance(name, str) or not name:
             raise ModelError(f"{model.url} gave the batch no name; resume the run to try again")
         names.append(name)
@@ -162,7 +162,7 @@ def _questions(agent: Agent, tasks: Sequence[Task]) -> Iterator[tuple[str, Mappi
 def _lines(texts: Sequence[str], desk: _Desk, model: OpenAIModel) -> Iterator[_Line]:
     for line in "\n".join(texts).splitlines():
         try:
-            data = intake.parsed(line, model.secrets)
+            data = intake.parsed(line, model.server.endpoint.secrets)
         except ValueError:
             continue  # a damaged line: its question is asked again
         if isinstance(data, dict):
@@ -196,7 +196,7 @@ def _write(folder: Path, state: Mapping[str, list[str]]) -> None:
 
 
 def _submit_file(client: Any, model: OpenAIModel, questions: Questions) -> object:
-    path = f"/v1{model.path}"
+    path = f"/v1{model.server.api.path}"
     lines = (
         {"custom_id": key, "method": "POST", "url": path, "body": body}
         for key, body in questions.items()
@@ -266,7 +266,7 @@ def _submit_upload(client: Any, model: OpenAIModel, questions: Questions) -> obj
     )
     data = io.BytesIO("\n".join(map(json.dumps, lines)).encode())
     # Files are taken at an address beside the API's own: upload/v1beta, where that is v1beta.
-    root, _, version = model.base_url.rpartition("/")
+    root, _, version = model.server.endpoint.base_url.rpartition("/")
     there = {"base_url": root, "api_version": version, "timeout": _LONGEST_MS}
     file = client.files.upload(
         file=data, config={"mime_type": "application/jsonl", "http_options": there}

@@ -406,4 +406,5 @@ def test_an_episode_tells_its_time(play: Play) -> None:
 def test_models_are_opened_once_an_episode(model_server: Server) -> None:
     """The connection pool is shared: a thousand episodes do not open a thousand."""
     settings = ModelSettings("m", base_url=model_server.url)
-    assert OpenAIModel(settings)._client() is OpenAIModel(settings)._client()
+    first, second = OpenAIModel(settings), OpenAIModel(settings)
+    assert first.server._client() is second.server._client()

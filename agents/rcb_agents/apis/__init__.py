@@ -1,6 +1,7 @@
 """The model APIs: bodies of requests and replies, and how they are sent; one file each.
 
-forms.py       what an API is, and what it makes of a reply: an `Answer`, or `Failed`
+forms.py       what an API is: a `Request` becomes a body, a reply's body an `Answer` or `Failed`
+fields.py      single fields of a body, which may hold anything
 sending.py     a body goes, and a reply comes or is `Lost`, whatever library it goes through
 openai.py      OpenAI's library
 chat.py        chat completions
@@ -18,7 +19,7 @@ from collections.abc import Mapping
 
 from rcb_agents.apis.anthropic import ANTHROPIC
 from rcb_agents.apis.chat import CHAT
-from rcb_agents.apis.forms import Answer, Api, Failed
+from rcb_agents.apis.forms import Answer, Api, Failed, Request
 from rcb_agents.apis.google import GOOGLE
 from rcb_agents.apis.responses import RESPONSES
 from rcb_agents.apis.sending import Lost
@@ -30,4 +31,4 @@ APIS: Mapping[str, Api] = {
     "google": GOOGLE,
 }
 
-__all__ = ["APIS", "Answer", "Api", "Failed", "Lost"]
+__all__ = ["APIS", "Answer", "Api", "Failed", "Lost", "Request"]

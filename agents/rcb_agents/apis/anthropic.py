@@ -18,25 +18,20 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rcb_agents.apis.fields import count, given, mapping, mappings, text_of
 from rcb_agents.apis.forms import (
     Answer,
     Api,
     Failed,
     Messages,
-    Tools,
-    count,
+    Request,
     end_of,
     failure,
-    given,
-    mapping,
-    mappings,
+    no_list,
     requests,
-    sendable,
-    text_of,
 )
 from rcb_agents.apis.sending import Http, Received, library, through
 from rcb_agents.replies import CAME_WITH, SHARED
-from rcb_env import ModelSettings
 
 LONGEST = 16_000
 SAFE = 8_192
@@ -68,34 +63,27 @@ def _send(client: Any, body: Mapping[str, Any], longest_s: float) -> Received:
     return through(anthropic, lambda: create(**needed, extra_body=body, timeout=longest_s))
 
 
-def _body(
-    settings: ModelSettings,
-    model: str,
-    messages: Messages,
-    tools: Tools,
-    max_tokens: int | None,
-    without: frozenset[str],
-) -> dict[str, Any]:
-    effort = settings.reasoning_effort
-    longest = max_tokens or LONGEST
+def _body(request: Request) -> dict[str, Any]:
+    effort = request.settings.reasoning_effort
+    longest = request.max_tokens or LONGEST
     thinking: dict[str, Any] = {}
     if effort is not None and effort.isdecimal():
         thinking["thinking"] = {"type": "enabled", "budget_tokens": int(effort)}
-        longest = max_tokens or LONGEST + int(effort)  # what is thought counts
+        longest = request.max_tokens or LONGEST + int(effort)  # what is thought counts
     elif effort is not None:
         thinking = {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}
-    turns = _turns(messages)
-    if tools or len(turns) > 1:
+    turns = _turns(request.conversation)
+    if request.tools or len(turns) > 1:
         turns[-1]["content"][-1] |= _CACHE
-    system = [str(each["content"]) for each in messages if each["role"] == "system"]
+    system = [str(each["content"]) for each in request.messages if each["role"] == "system"]
     wanted = {
         "system": "\n\n".join(system) or None,
-        "temperature": None if "temperature" in without else settings.temperature,
-        "tools": [_tool(each["function"]) for each in tools] or None,
+        "temperature": request.temperature,
+        "tools": [_tool(each["function"]) for each in request.tools] or None,
     }
     return {
-        "model": model,
-        "max_tokens": min(longest, SAFE) if "max_tokens" in without else longest,
+        "model": request.model,
+        "max_tokens": min(longest, SAFE) if "max_tokens" in request.without else longest,
         "messages": turns,
         **thinking,
         **given(wanted),
@@ -116,7 +104,7 @@ def _turns(messages: Messages) -> list[dict[str, Any]]:
     for message in messages:
         if message["role"] == "system":
             continue
-        blocks = _blocks(sendable(message))
+        blocks = _blocks(message)
         role = "assistant" if message["role"] == "assistant" else "user"
         if turns and turns[-1]["role"] == role:
             turns[-1]["content"] += blocks
@@ -153,9 +141,7 @@ def _blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _read(data: Mapping[str, Any]) -> Answer | Failed | None:
     content, error = data.get("content"), data.get("error")
     if not isinstance(content, list):
-        if "content" not in data and not isinstance(error, dict | list):
-            return None
-        return failure("", error, otherwise="a reply without content")
+        return no_list(data, "content")
     blocks = mappings(content)
     why = text_of(data.get("stop_reason"))
     nothing = "a reply without content" if not (blocks or why) else ""
@@ -202,10 +188,6 @@ def _came_with(blocks: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, 
     return {"content": kept} if any(block["type"] in _THOUGHT for block in kept) else {}
 
 
-def _echoes(messages: Messages) -> set[str]:  # noqa: ARG001 - blocks go back as they are, or not at all
-    return set()
-
-
 ANTHROPIC = Api(
     "/v1/messages",
     "message",
@@ -213,6 +195,5 @@ ANTHROPIC = Api(
     _send,
     _body,
     _read,
-    _echoes,
     optional=frozenset(("max_tokens",)),
 )

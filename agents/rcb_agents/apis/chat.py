@@ -11,47 +11,35 @@ from collections.abc import Mapping
 from typing import Any
 
 from rcb_agents.apis import openai
+from rcb_agents.apis.fields import count, given, mapping, mappings, text_of, usd
 from rcb_agents.apis.forms import (
     Answer,
     Api,
     Failed,
     Messages,
-    Tools,
-    count,
+    Request,
     end_of,
     failure,
-    given,
-    mapping,
-    mappings,
+    no_list,
     requests,
-    sendable,
-    text_of,
-    usd,
 )
 from rcb_agents.replies import CAME_WITH, SHARED
-from rcb_env import ModelSettings
 
 # What we say ourselves of a reply, and what servers add for the reader only.
 _OURS = frozenset(("role", "content", "tool_calls", "function_call", "refusal"))
 _FOR_READERS = frozenset(("annotations", "audio", "logprobs", "token_ids", "citations", "images"))
 
 
-def _body(
-    settings: ModelSettings,
-    model: str,
-    messages: Messages,
-    tools: Tools,
-    max_tokens: int | None,
-    without: frozenset[str],
-) -> dict[str, Any]:
+def _body(request: Request) -> dict[str, Any]:
+    limit = "max_completion_tokens" if "max_tokens" in request.without else "max_tokens"
     wanted = {
-        "temperature": None if "temperature" in without else settings.temperature,
-        "max_completion_tokens" if "max_tokens" in without else "max_tokens": max_tokens,
-        "reasoning_effort": settings.reasoning_effort,
-        "tools": list(tools) or None,
+        "temperature": request.temperature,
+        limit: request.max_tokens,
+        "reasoning_effort": request.settings.reasoning_effort,
+        "tools": list(request.tools) or None,
     }
-    sent = [_message(sendable(message), without) for message in messages]
-    return {"model": model, "messages": sent, **given(wanted)}
+    sent = [_message(message, request.without) for message in request.conversation]
+    return {"model": request.model, "messages": sent, **given(wanted)}
 
 
 def _message(message: dict[str, Any], without: frozenset[str]) -> dict[str, Any]:
@@ -85,9 +73,7 @@ def _echoes(messages: Messages) -> set[str]:
 def _read(data: Mapping[str, Any]) -> Answer | Failed | None:
     error, choices = data.get("error"), data.get("choices")
     if not (isinstance(choices, list) and choices):
-        if "choices" not in data and not isinstance(error, dict | list):
-            return None
-        return failure("", error, otherwise="a reply without choices")
+        return no_list(data, "choices")
     choice = mapping(choices[0])
     message = choice.get("message")
     end = end_of(choice.get("finish_reason"))

@@ -1,4 +1,4 @@
-"""What a model API is to the client, and what all of them need to read hostile bodies.
+"""What a model API is to the client, and what all of them make requests and answers of.
 
 A 200 is not yet an answer. `Api.read` tells three things apart: an `Answer`; `Failed`, where the body says that the
 server or the one behind it failed (an error object, an end such as "error" or "abort", no message), with or without
@@ -6,20 +6,22 @@ half a text; and None, where it is no body of this API.
 
 Guarantees: whatever a server sends is read without an exception; tool calls keep their arguments as the text that
 came, JSON or not.
-Not covered: size, depth and the key in a body (`intake`); what an error's words mean (`faults`).
+Not covered: single fields of a body (`fields`); its size, depth and the key in it (`intake`); what an error's words
+mean (`faults`).
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rcb_agents.apis.fields import mapping, text_of
 from rcb_agents.apis.sending import Http, Received
 from rcb_agents.faults import Said, said_in
 from rcb_agents.replies import ToolRequest
+from rcb_env import ModelSettings
 
 Messages = Sequence[Mapping[str, Any]]
 Tools = Sequence[Mapping[str, Any]]
@@ -46,8 +48,32 @@ _ENDS = {  # in the words of chat completions
         "content_filter",
     ),
 }
-_MOST_TOKENS = 10**12  # of one call; more is no count
-_MOST_USD = 1e6
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a body is made of."""
+
+    settings: ModelSettings
+    model: str
+    """Its name as the server calls it."""
+    messages: Messages
+    tools: Tools = ()
+    """OpenAI function tools; none are offered where it is empty."""
+    max_tokens: int | None = None
+    """The longest completion; None: the server's own limit."""
+    without: frozenset[str] = frozenset()
+    """Names of what the server has refused, and what is left out or renamed for that."""
+
+    @property
+    def conversation(self) -> list[dict[str, Any]]:
+        """The messages, such that they can be sent as UTF-8; replies may hold half a surrogate pair."""
+        return [_sendable(message) for message in self.messages]
+
+    @property
+    def temperature(self) -> float | None:
+        """None: none is sent."""
+        return None if "temperature" in self.without else self.settings.temperature
 
 
 @dataclass(frozen=True)
@@ -80,6 +106,11 @@ class Failed:
     said: Said
 
 
+def no_echoes(messages: Messages) -> set[str]:  # noqa: ARG001
+    """Of an API to which what a reply came with goes back as it is, or not at all."""
+    return set()
+
+
 @dataclass(frozen=True)
 class Api:
     """One API.
@@ -90,11 +121,10 @@ class Api:
         connect: makes the library's client of: base URL, key ("": none), and how its HTTP client is made.
         send: sends a body through that client, with the longest wait for the end of the reply, in seconds; raises
             `Lost` where no reply comes.
-        body: makes a request's body of: settings, the model's name as the server calls it, the conversation, OpenAI
-            function tools (none: no tools are offered), the longest completion (None: the server's own limit), and
-            the names of what the server has refused and what is left out or renamed for that.
+        body: makes a request's body.
         read: reads a reply's body.
-        echoes: the names in a conversation that are sent only because a reply came with them.
+        echoes: the names in a conversation that are sent only because a reply came with them, and can be left out one
+            by one.
         optional: names of what is sent without anybody having asked for it, and may be left out or lessened.
     """
 
@@ -102,10 +132,18 @@ class Api:
     what: str
     connect: Callable[[str, str, Http], Any]
     send: Callable[[Any, Mapping[str, Any], float], Received]
-    body: Callable[..., dict[str, Any]]
+    body: Callable[[Request], dict[str, Any]]
     read: Callable[[Mapping[str, Any]], Answer | Failed | None]
-    echoes: Callable[[Messages], set[str]]
+    echoes: Callable[[Messages], set[str]] = no_echoes
     optional: frozenset[str] = frozenset()
+
+
+def no_list(data: Mapping[str, Any], name: str, *, end: str = "") -> Failed | None:
+    """What a body without its list of this name is: a failure, or no body of this API (None)."""
+    error = data.get("error")
+    if name not in data and not isinstance(error, dict | list):
+        return None
+    return failure(end, error, otherwise=f"a reply without {name}")
 
 
 def failure(end: str, *errors: object, otherwise: str = "") -> Failed | None:
@@ -142,54 +180,11 @@ def requests(calls: Iterable[tuple[object, Mapping[str, Any]]]) -> tuple[ToolReq
     return tuple(made)
 
 
-def given(wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is None."""
-    return {name: value for name, value in wanted.items() if value is not None}
-
-
-def sendable(value: Any) -> Any:
-    """A message that can be sent as UTF-8; replies may hold half a surrogate pair."""
+def _sendable(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, Mapping):
-        return {key: sendable(each) for key, each in value.items()}
+        return {key: _sendable(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [sendable(each) for each in value]
+        return [_sendable(each) for each in value]
     return value
-
-
-def text_of(value: object) -> str:
-    """A text, or the texts of a list of parts; "" for anything else."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list):
-        return "".join(text_of(part.get("text")) for part in value if isinstance(part, dict))
-    return ""
-
-
-def mapping(value: object) -> Mapping[str, Any]:
-    """The mapping, or an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
-def mappings(value: object) -> list[Mapping[str, Any]]:
-    """The items of a list, as mappings."""
-    return [mapping(each) for each in value] if isinstance(value, list) else []
-
-
-def count(*values: object) -> int | None:
-    """The first that is a number of tokens."""
-    for value in values:
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS:
-            return value
-    return None
-
-
-def usd(value: object) -> float | None:
-    """An amount of money, if it is one."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    amount = float(value) if -_MOST_USD < value < _MOST_USD else math.nan
-    return amount if amount >= 0 else None

@@ -16,25 +16,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rcb_agents.apis.forms import (
-    Answer,
-    Api,
-    Failed,
-    Messages,
-    Tools,
-    count,
-    end_of,
-    failure,
-    given,
-    mapping,
-    mappings,
-    requests,
-    sendable,
-    text_of,
-)
+from rcb_agents.apis.fields import count, given, mapping, mappings, text_of
+from rcb_agents.apis.forms import Answer, Api, Failed, Messages, Request, end_of, failure, requests
 from rcb_agents.apis.sending import Http, Lost, Received, library
 from rcb_agents.replies import CAME_WITH
-from rcb_env import ModelSettings
 
 # Ends that leave nothing to judge a model by.
 _NO_END = ("", "other", "finish_reason_unspecified")
@@ -80,35 +65,30 @@ def _send(client: Any, body: Mapping[str, Any], longest_s: float) -> Received:
     return Received(200, received.headers or {}, received.body or "")
 
 
-def _body(
-    settings: ModelSettings,
-    model: str,
-    messages: Messages,
-    tools: Tools,
-    max_tokens: int | None,
-    without: frozenset[str],
-) -> dict[str, Any]:
-    effort = settings.reasoning_effort
+def _body(request: Request) -> dict[str, Any]:
+    effort = request.settings.reasoning_effort
     thinking: dict[str, Any] = {}
     if effort is not None:
         how = {"thinkingBudget": int(effort)} if effort.isdecimal() else {"thinkingLevel": effort}
         thinking = {"thinkingConfig": {**how, "includeThoughts": True}}
     wanted = {
-        "temperature": None if "temperature" in without else settings.temperature,
-        "maxOutputTokens": max_tokens,
+        "temperature": request.temperature,
+        "maxOutputTokens": request.max_tokens,
     }
-    system = [{"text": str(each["content"])} for each in messages if each["role"] == "system"]
+    system = [
+        {"text": str(each["content"])} for each in request.messages if each["role"] == "system"
+    ]
     functions = [
         {
             "name": tool["function"]["name"],
             "description": tool["function"].get("description", ""),
             "parametersJsonSchema": tool["function"]["parameters"],
         }
-        for tool in tools
+        for tool in request.tools
     ]
     return {
-        "model": model,  # part of the address, where it is sent
-        "contents": _turns(messages),
+        "model": request.model,  # part of the address, where it is sent
+        "contents": _turns(request.conversation),
         "generationConfig": {**given(wanted), **thinking},
         **({"systemInstruction": {"parts": system}} if system else {}),
         **({"tools": [{"functionDeclarations": functions}]} if functions else {}),
@@ -119,7 +99,7 @@ def _turns(messages: Messages) -> list[dict[str, Any]]:
     """The conversation with one content a turn."""
     turns: list[dict[str, Any]] = []
     called: dict[str, dict[str, Any]] = {}  # by our id, what an answer says of its call
-    for message in map(sendable, messages):
+    for message in messages:
         if message["role"] == "system":
             continue
         if message["role"] == "assistant":
@@ -226,8 +206,4 @@ def _came_with(parts: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, A
     return {"parts": kept} if told else {}
 
 
-def _echoes(messages: Messages) -> set[str]:  # noqa: ARG001 - parts go back as they are, or not at all
-    return set()
-
-
-GOOGLE = Api("/models", "reply", _connect, _send, _body, _read, _echoes)
+GOOGLE = Api("/models", "reply", _connect, _send, _body, _read)

@@ -11,52 +11,31 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rcb_agents.apis import openai
-from rcb_agents.apis.forms import (
-    Answer,
-    Api,
-    Failed,
-    Messages,
-    Tools,
-    count,
-    end_of,
-    failure,
-    given,
-    mapping,
-    mappings,
-    requests,
-    sendable,
-    text_of,
-    usd,
-)
+from rcb_agents.apis.fields import count, given, mapping, mappings, text_of, usd
+from rcb_agents.apis.forms import Answer, Api, Failed, Request, end_of, failure, no_list, requests
 from rcb_agents.replies import CAME_WITH, ToolRequest
-from rcb_env import ModelSettings
 
 # Of an item that goes back: without them the server does not look for its neighbours in what it stored.
 _NOT_SENT = frozenset(("id", "status"))
 
 
-def _body(
-    settings: ModelSettings,
-    model: str,
-    messages: Messages,
-    tools: Tools,
-    max_tokens: int | None,
-    without: frozenset[str],
-) -> dict[str, Any]:
-    effort = settings.reasoning_effort
+def _body(request: Request) -> dict[str, Any]:
+    effort = request.settings.reasoning_effort
     wanted = {
-        "temperature": None if "temperature" in without else settings.temperature,
-        "max_output_tokens": max_tokens,
+        "temperature": request.temperature,
+        "max_output_tokens": request.max_tokens,
         "reasoning": {"effort": effort} if effort is not None else None,
         # The type beside the function's fields, not around them as in chat completions.
-        "tools": [{"type": "function", **tool["function"]} for tool in tools] or None,
+        "tools": [{"type": "function", **tool["function"]} for tool in request.tools] or None,
     }
     return {
-        "model": model,
-        "input": [item for message in messages for item in _items(sendable(message), without)],
+        "model": request.model,
+        "input": [
+            item for message in request.conversation for item in _items(message, request.without)
+        ],
         "store": False,
         # Nothing is stored there, so what the model thought comes along, sealed, and goes back with its calls.
-        **({} if "include" in without else {"include": ["reasoning.encrypted_content"]}),
+        **({} if "include" in request.without else {"include": ["reasoning.encrypted_content"]}),
         **given(wanted),
     }
 
@@ -85,9 +64,7 @@ def _read(data: Mapping[str, Any]) -> Answer | Failed | None:
     output, error = data.get("output"), data.get("error")
     status = text_of(data.get("status"))
     if not isinstance(output, list):
-        if "output" not in data and not isinstance(error, dict | list):
-            return None
-        return failure(status, error, otherwise="a reply without output")
+        return no_list(data, "output", end=status)
     items = mappings(output)
     nothing = "a reply without output" if not items and status == "completed" else ""
     failed = failure(status, error, otherwise=nothing)
@@ -151,10 +128,6 @@ def _finish_of(data: Mapping[str, Any], calls: Sequence[ToolRequest]) -> str:
     return "tool_calls" if calls else "stop"
 
 
-def _echoes(messages: Messages) -> set[str]:  # noqa: ARG001 - items go back as they are, or not at all
-    return set()
-
-
 RESPONSES = Api(
     "/responses",
     "response",
@@ -162,6 +135,5 @@ RESPONSES = Api(
     openai.responses,
     _body,
     _read,
-    _echoes,
     optional=frozenset(("include",)),
 )
