@@ -1,9 +1,10 @@
 """What people and scripts read of a run.
 
-scoring.py     rates, comparisons: the statistics
+scoring.py     one run: rates, their bounds, pass@k
+pairing.py     two runs, paired by challenge: differences and a test
 intervals.py   confidence intervals over papers
 summary.py     one run in numbers
-comparison.py  runs side by side, paired by challenge
+comparison.py  runs side by side: what else differs, and rates by effort
 tables.py      both as tables in a terminal
 export.py      numbers as JSON and CSV
 training.py    episodes as rows to train on: `rcb export`

@@ -7,7 +7,7 @@ agent and model is named, so a difference is not put down to the agent when a bu
 Rates by effort: the share of planned episodes that passed *and* took at most so many test runs,
 actions, model calls, tokens or dollars. Since an episode that went on is not cut short to find
 out, this is at most what a smaller budget would have given.
-Not covered: how differences and intervals are computed (`rcb_env.report.scoring`).
+Not covered: how differences and intervals are computed (`rcb_env.report.pairing`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from itertools import groupby
 from typing import Any
 
 from rcb_env.errors import UsageError, counted
-from rcb_env.report.scoring import PASSED, Comparison, Planned, compare, fill_missing
+from rcb_env.report.pairing import Comparison, compare
+from rcb_env.report.scoring import PASSED, Planned, fill_missing
 from rcb_env.report.summary import plan_of, unreported
 from rcb_env.runs.store import RunStore
 

@@ -17,7 +17,7 @@ method 8, without correlation).
 
 Guarantees: pure, no random numbers. An interval holds its rate and never is a point; None with fewer than two papers: one
 paper says nothing about others. `benchmarks/intervals.py` measures how often intervals hold the truth.
-Not covered: differences in which only a few challenges are discordant; there the exact test of `scoring.compare` is the
+Not covered: differences in which only a few challenges are discordant; there the exact test of `pairing.compare` is the
 better guide.
 """
 

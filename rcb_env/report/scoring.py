@@ -1,7 +1,7 @@
 """Scores of a run: what the states of its planned episodes add up to.
 
 Purpose: pass rate and scaled pass rate as ResearchCodeBench defines them (arXiv 2506.02314), with the uncertainty that
-belongs beside them: intervals, bounds, coverage, pass@k, spread over completions, and paired comparison.
+belongs beside them: intervals, bounds, coverage, pass@k, and spread over completions.
 
 Guarantees:
 - Pure: numbers in, numbers out, nothing random. numpy is the only dependency.
@@ -12,17 +12,16 @@ Guarantees:
 All rates are percentages, all differences percentage points.
 
 Sources: pass@k: Chen et al. 2021, arXiv 2107.03374, eq. 1. Why intervals are over papers, for evaluations of language
-models: Miller 2024, arXiv 2411.00640; how they are computed: `rcb_env.report.intervals`. Paired test: McNemar 1947 in its
-exact (binomial) form.
+models: Miller 2024, arXiv 2411.00640; how they are computed: `rcb_env.report.intervals`.
 
-Not covered: intervals from one paper, which says nothing about others: None.
+Not covered: two runs (`rcb_env.report.pairing`); intervals from one paper, which says nothing about others: None.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -152,27 +151,6 @@ class Score:
     pass_at: tuple[PassAtK, ...] = field(default=())
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Run B against run A on the challenges both planned. Differences are B minus A."""
-
-    challenges: int
-    a: float | None
-    """Pass rate of A on the common challenges; None: none of its episodes there has finished."""
-    b: float | None
-    a_scaled: float | None
-    b_scaled: float | None
-    difference: Rate
-    scaled_difference: Rate | None
-    only_a_better: tuple[str, ...]
-    """Discordant challenges where A passed more of its samples."""
-    only_b_better: tuple[str, ...]
-    p_value: float
-    """Exact McNemar test on the discordant challenges, two-sided; each challenge votes once."""
-    warnings: tuple[str, ...]
-    """What to know before quoting the numbers: open episodes, challenges only one run planned."""
-
-
 def fill_missing(
     plan: Iterable[Planned], statuses: Mapping[tuple[str, int], str]
 ) -> tuple[Planned, ...]:
@@ -216,10 +194,10 @@ def score(
     Raises:
         ValueError: nothing is planned, or a pair is there twice.
     """
-    rows = _checked(outcomes)
-    by_paper = _group(rows, lambda row: row.paper)
-    by_challenge = _group(rows, lambda row: row.challenge)
-    states = _count_states(rows)
+    rows = planned_once(outcomes)
+    by_paper = grouped(rows, lambda row: row.paper)
+    by_challenge = grouped(rows, lambda row: row.challenge)
+    states = count_states(rows)
     samples = Counter(len(group) for group in by_challenge.values())
     if ks is None:
         ks = [k for k in (1, 2, 4, 8, 16, 32, 64, 128) if k <= min(samples)]
@@ -273,117 +251,6 @@ def pass_at_k(n: int, c: int, k: int) -> float | None:
     return (total - math.comb(n - c, k)) / total
 
 
-def mcnemar_exact(b: int, c: int) -> float:
-    """Two-sided exact McNemar p-value for b and c discordant pairs: a fair coin tossed b + c times.
-
-    Returns:
-        min(1, 2 P[X <= min(b, c)]) for X ~ Binomial(b + c, 1/2); 1.0 with no discordant pair.
-    """
-    n = b + c
-    tail, ways = 0, 1
-    for i in range(min(b, c) + 1):
-        tail += ways
-        ways = ways * (n - i) // (i + 1)  # C(n, i + 1), exactly
-    return min(1.0, float(2 * tail / 2**n))
-
-
-def compare(
-    a: Iterable[Planned],
-    b: Iterable[Planned],
-    *,
-    level: float = 0.95,
-) -> Comparison:
-    """Compare two runs challenge by challenge.
-
-    Each challenge enters with the share of its planned samples that passed, so the runs may have
-    different numbers of samples. The interval is over papers and keeps the two runs' results for a
-    challenge together (paired); with one sample each the test is McNemar's, with more it is the
-    sign test on which run passed the larger share.
-
-    Raises:
-        ValueError: no challenge in common, or a challenge whose line count or paper differs: not
-            the same code.
-    """
-    rows_a, rows_b = _checked(a), _checked(b)
-    in_a, in_b = (_group(rows, lambda row: row.challenge) for rows in (rows_a, rows_b))
-    common = [challenge for challenge in in_a if challenge in in_b]
-    if not common:
-        raise ValueError("the two runs have no challenge in common: nothing can be paired")
-    for challenge in common:
-        first, second = in_a[challenge][0], in_b[challenge][0]
-        if (first.lines, first.paper) != (second.lines, second.paper):
-            raise ValueError(
-                f"{challenge} has {first.lines} lines in run A and {second.lines} in run B: "
-                "the runs were graded on different code"
-            )
-    pairs = {
-        challenge: (_Share.of(in_a[challenge]), _Share.of(in_b[challenge])) for challenge in common
-    }
-    by_paper = _group(common, lambda challenge: in_a[challenge][0].paper)
-    finished = _any_finished(rows_a, in_b), _any_finished(rows_b, in_a)
-
-    def difference(weight: Mapping[str, float]) -> Rate | None:
-        def totals(value: Callable[[_Share, _Share], float]) -> Floats:
-            return np.array(
-                [sum(weight[c] * value(*pairs[c]) for c in group) for group in by_paper.values()]
-            )
-
-        whole = totals(lambda _a, _b: 1.0)
-        if whole.sum() == 0:
-            return None
-        gained = totals(lambda a, b: max(0.0, b.passed - a.passed))
-        lost = totals(lambda a, b: max(0.0, a.passed - b.passed))
-        size = intervals.worth(np.array([weight[c] for c in common]))
-        known = all(finished)
-        return Rate(
-            value=_percent((gained - lost).sum(), whole) if known else None,
-            interval=intervals.of_difference(gained, lost, whole, size=size, level=level)
-            if known
-            else None,
-            low=_percent(totals(lambda a, b: b.passed - a.possible).sum(), whole),
-            high=_percent(totals(lambda a, b: b.possible - a.passed).sum(), whole),
-        )
-
-    ones = dict.fromkeys(common, 1.0)
-    lines = {challenge: float(in_a[challenge][0].lines) for challenge in common}
-    plain = difference(ones)
-    if plain is None:  # cannot be: every challenge weighs 1
-        raise AssertionError("common challenges have weight")
-    a_better = tuple(c for c, (first, second) in pairs.items() if first.passed > second.passed)
-    b_better = tuple(c for c, (first, second) in pairs.items() if second.passed > first.passed)
-    rates, scaled = (
-        [_mean_share(pairs, weight, side) if finished[side] else None for side in (0, 1)]
-        for weight in (ones, lines)
-    )
-    return Comparison(
-        challenges=len(common),
-        a=rates[0],
-        b=rates[1],
-        a_scaled=scaled[0],
-        b_scaled=scaled[1],
-        difference=plain,
-        scaled_difference=difference(lines),
-        only_a_better=a_better,
-        only_b_better=b_better,
-        p_value=mcnemar_exact(len(a_better), len(b_better)),
-        warnings=tuple(_comparison_warnings(in_a, in_b)),
-    )
-
-
-@dataclass(frozen=True)
-class _Share:
-    """Of one challenge's samples: the share that passed, and the share that passed or may have."""
-
-    passed: float
-    possible: float
-
-    @staticmethod
-    def of(rows: Sequence[Planned]) -> _Share:
-        passed = sum(row.status == PASSED for row in rows)
-        still_open = sum(row.status in OPEN_STATES for row in rows)
-        return _Share(passed / len(rows), (passed + still_open) / len(rows))
-
-
 def _one(_row: Planned) -> float:
     return 1.0
 
@@ -396,7 +263,12 @@ def _own_lines(row: Planned) -> float:
     return float(row.own_lines or 0)
 
 
-def _checked(outcomes: Iterable[Planned]) -> tuple[Planned, ...]:
+def planned_once(outcomes: Iterable[Planned]) -> tuple[Planned, ...]:
+    """The outcomes, of which there is at least one, and one for each pair.
+
+    Raises:
+        ValueError: otherwise.
+    """
     rows = tuple(outcomes)
     if not rows:
         raise ValueError("nothing is planned, so there is nothing to score")
@@ -408,14 +280,16 @@ def _checked(outcomes: Iterable[Planned]) -> tuple[Planned, ...]:
     return rows
 
 
-def _group(rows: Iterable[_Row], key: Callable[[_Row], str]) -> dict[str, list[_Row]]:
+def grouped(rows: Iterable[_Row], key: Callable[[_Row], str]) -> dict[str, list[_Row]]:
+    """Rows by a key, in their order."""
     groups: dict[str, list[_Row]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return groups
 
 
-def _count_states(rows: Iterable[Planned]) -> dict[str, int]:
+def count_states(rows: Iterable[Planned]) -> dict[str, int]:
+    """How many rows are in every state, zeros included."""
     counts = Counter(row.status for row in rows)
     return {state: counts[state] for state in STATES}
 
@@ -438,26 +312,25 @@ def _rate(
     if whole.sum() == 0:
         return None
     rows = [row for group in groups.values() for row in group]
-    finished = _any_finished(rows)
+    finished = any_finished(rows)
     size = intervals.worth(np.array([weight(row) for row in rows], dtype=np.float64))
-    value = _percent(passed.sum(), whole)
+    value = percent(passed.sum(), whole)
     return Rate(
         value=value if finished else None,
         interval=intervals.of_rate(passed, whole, size=size, level=level) if finished else None,
         low=value,
-        high=_percent(totals((PASSED, *OPEN_STATES)).sum(), whole),
+        high=percent(totals((PASSED, *OPEN_STATES)).sum(), whole),
     )
 
 
-def _percent(part: float, whole: Floats) -> float:
+def percent(part: float, whole: Floats) -> float:
+    """A part of a sum, in percent."""
     return float(100 * part / whole.sum())
 
 
-def _any_finished(rows: Iterable[Planned], among: Container[str] | None = None) -> bool:
-    """Whether any row (of these challenges) has a verdict."""
-    return any(
-        row.status not in OPEN_STATES and (among is None or row.challenge in among) for row in rows
-    )
+def any_finished(rows: Iterable[Planned]) -> bool:
+    """Whether any row has a verdict."""
+    return any(row.status not in OPEN_STATES for row in rows)
 
 
 def _paper_score(paper: str, rows: Sequence[Planned], level: float) -> PaperScore:
@@ -465,7 +338,7 @@ def _paper_score(paper: str, rows: Sequence[Planned], level: float) -> PaperScor
         paper=paper,
         challenges=len({row.challenge for row in rows}),
         planned=len(rows),
-        states=_count_states(rows),
+        states=count_states(rows),
         pass_rate=_rate({paper: rows}, _one, level),
         scaled_pass_rate=_rate({paper: rows}, _lines, level),
     )
@@ -476,7 +349,7 @@ def _spread(
     rows: Sequence[Planned],
     weight: Callable[[Planned], float],
 ) -> Spread | None:
-    if not _any_finished(rows):
+    if not any_finished(rows):
         return None
     indices = {frozenset(row.sample for row in group) for group in by_challenge.values()}
     if len(indices) > 1:
@@ -503,7 +376,7 @@ def _pass_at(by_challenge: Mapping[str, Sequence[Planned]], k: int) -> PassAtK:
         else:
             estimates.append(estimate)
             weights.append(float(rows[0].lines))
-    if short or not any(_any_finished(rows) for rows in by_challenge.values()):
+    if short or not any(any_finished(rows) for rows in by_challenge.values()):
         return PassAtK(k, None, None, tuple(short))
     return PassAtK(
         k,
@@ -513,32 +386,3 @@ def _pass_at(by_challenge: Mapping[str, Sequence[Planned]], k: int) -> PassAtK:
         else None,
         short=(),
     )
-
-
-def _mean_share(
-    pairs: Mapping[str, tuple[_Share, _Share]], weight: Mapping[str, float], side: int
-) -> float | None:
-    total = sum(weight[challenge] for challenge in pairs)
-    if total == 0:
-        return None
-    return (
-        100
-        * sum(weight[challenge] * pair[side].passed for challenge, pair in pairs.items())
-        / total
-    )
-
-
-def _comparison_warnings(
-    in_a: Mapping[str, Sequence[Planned]], in_b: Mapping[str, Sequence[Planned]]
-) -> Iterable[str]:
-    for name, run, other in (("A", in_a, in_b), ("B", in_b, in_a)):
-        counts = _count_states(row for rows in run.values() for row in rows)
-        left_open = [f"{counts[state]} {state}" for state in OPEN_STATES if counts[state]]
-        if left_open:
-            yield f"run {name} has {' and '.join(left_open)}: resume it before quoting this"
-        alone = [challenge for challenge in run if challenge not in other]
-        if alone:
-            yield (
-                f"{counted(len(alone), 'challenge')} planned only in run {name} and not compared, "
-                f"the first is {alone[0]}"
-            )

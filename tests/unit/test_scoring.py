@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rcb_env.report.pairing import compare, mcnemar_exact
 from rcb_env.report.scoring import (
     OPEN_STATES,
     STATES,
     Planned,
-    compare,
     fill_missing,
-    mcnemar_exact,
     pass_at_k,
     score,
 )
