@@ -29,9 +29,9 @@ def play_arms(given: Mapping[str, Any], folder: Path | None, *, resume: bool) ->
     from rcb_env.cli.settings import run_config
     from rcb_env.runs import Interrupted, default_folder, run_experiment
     from rcb_env.runs.arms import arm_configs, open_arms, split_arms
+    from rcb_env.runs.folders import arms_of
     from rcb_env.runs.plan import planned
     from rcb_env.runs.spending import RunBudgetSpent
-    from rcb_env.runs.store import arms_of
 
     agents = split_arms(given["arms"]) if given["arms"] else list(arms_of(folder or "").values())
     base = replace(run_config(given), agent=agents[0])

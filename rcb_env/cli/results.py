@@ -71,12 +71,12 @@ def print_tables(summaries: Sequence[RunSummary], *, brief: bool, to_stderr: boo
 
 
 def expanded(runs: Sequence[str]) -> list[Path]:
-    """The run directories meant: a folder of runs stands for them all, see `rcb_env.runs.store.runs_in`.
+    """The run directories meant: a folder of runs stands for them all, see `rcb_env.runs.folders.runs_in`.
 
     Raises:
         StoreError: such a folder is damaged.
     """
-    from rcb_env.runs.store import runs_in
+    from rcb_env.runs.folders import runs_in
 
     return [folder for run in runs for folder in runs_in(run)]
 

@@ -134,7 +134,7 @@ def run(context: click.Context, /, **given: Any) -> None:
     last line of stdout: run, planned, states, pass_rate and scaled_pass_rate in percent.
     """
     from rcb_env.cli.arms import play_arms
-    from rcb_env.runs.store import arms_of
+    from rcb_env.runs.folders import arms_of
 
     folder, resume = _folder(given), given["resume"] is not None
     if folder is not None and resume:

@@ -59,7 +59,8 @@ def with_record(given: Mapping[str, Any], folder: Path, context: click.Context) 
     Raises:
         UsageError: the run was made with another agent.
     """
-    from rcb_env.runs.store import RunStore, arms_of
+    from rcb_env.runs.folders import arms_of
+    from rcb_env.runs.store import RunStore
 
     folders = [folder / name for name in arms_of(folder)] or [folder]
     records = [RunStore.open(each).record for each in folders if (each / "run.json").exists()]

@@ -9,7 +9,7 @@ What would fail every further episode too is raised: a wrong key, model name or 
 setting, a full disk, no sandbox.
 
 Not covered: what an agent is (`rcb_env.play.agent`), the steps' meaning (`rcb_env.env.environment`), many episodes
-at once (`rcb_env.runs`), where records go (`rcb_env.runs.store`).
+at once (`rcb_env.runs`), where records go (`rcb_env.runs.steps`).
 """
 
 from __future__ import annotations

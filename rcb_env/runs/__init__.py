@@ -7,6 +7,8 @@ playing.py    `run_experiment`: an agent plays the plan
 regrading.py  `grade_completions` and `regrade`: runs made of code that is there already
 spending.py   what all episodes together may use
 store.py      a run's folder: what is written, and read back
+folders.py    which run, or which runs, a folder holds
+steps.py      the file of one attempt, step by step
 stored.py     what run.json and a line of episodes.jsonl must hold
 durable.py    files that outlive a crash
 """

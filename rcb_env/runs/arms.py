@@ -18,8 +18,9 @@ from pathlib import Path
 
 from rcb_env.errors import UsageError
 from rcb_env.play.registry import agent_label, make_agent, takes_model
+from rcb_env.runs.folders import arms_of, create_arms
 from rcb_env.runs.plan import RunConfig, open_run
-from rcb_env.runs.store import RunStore, arms_of, create_arms
+from rcb_env.runs.store import RunStore
 
 _WHOLE = "command:"  # an arm that begins so holds commas and equal signs of its own
 

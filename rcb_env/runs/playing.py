@@ -19,7 +19,8 @@ from rcb_env.play.record import Episode
 from rcb_env.play.registry import make_agent
 from rcb_env.runs.plan import Job, RunConfig, jobs, planned
 from rcb_env.runs.spending import RunBudgetSpent, RunMeter
-from rcb_env.runs.store import RunStore, Trajectory
+from rcb_env.runs.steps import Trajectory
+from rcb_env.runs.store import RunStore
 from rcb_env.runs.workers import Play, Progress, count_finished, work
 
 if TYPE_CHECKING:

@@ -29,7 +29,8 @@ from rcb_env.play.extraction import Extracted, extract_by
 from rcb_env.play.record import EndReason, Episode
 from rcb_env.runs.durable import JsonLines
 from rcb_env.runs.plan import Job, challenges_digest, jobs, now, run_record
-from rcb_env.runs.store import INFRA, RunStore, Trajectory
+from rcb_env.runs.steps import Trajectory
+from rcb_env.runs.store import INFRA, RunStore
 from rcb_env.runs.workers import Progress, work
 
 MAX_LINE_BYTES = 16 << 20

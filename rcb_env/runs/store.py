@@ -7,8 +7,6 @@
       sessions.jsonl      one line per start or resume: process, versions, sandbox, workers
       lock                held by the one process that writes
 
-Runs that were made to be compared lie side by side in one folder with an arms.json, see `create_arms`.
-
 Guarantees:
 - A line of episodes.jsonl is there whole or not at all, see `rcb_env.runs.durable`.
 - One process writes a run at a time; a second one is refused with the first one's process id.
@@ -20,7 +18,7 @@ Guarantees:
 - Resuming with another config is refused and the differing keys are named.
 Holds plain dicts: the meaning of an episode is `rcb_env.play.episode`'s, scores are
 `rcb_env.report.scoring`'s.
-Not covered: network file systems without flock; two machines writing one directory.
+Not covered: folders of several runs (`folders`); network file systems without flock; two machines writing one directory.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ import errno
 import fcntl
 import json
 import os
-import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -43,85 +40,15 @@ from rcb_env.runs.durable import (
     SCRATCH,
     JsonLines,
     dump,
-    parsed,
-    take_back,
-    write_all,
     write_whole,
     writing,
 )
-from rcb_env.runs.stored import EpisodeKey, Plan, digest, wrong_line, wrong_record
+from rcb_env.runs.folders import FORMAT, read_record
+from rcb_env.runs.steps import Trajectory, next_file
+from rcb_env.runs.stored import EpisodeKey, Plan, digest, wrong_line
 
 INFRA = "infra_error"
-FORMAT = 1
-"""Version of the layout; a directory of another version is refused."""
-
-ARMS = "arms.json"
-"""In a folder of runs that were made together: which ones, in which order."""
-_NAMED = 8  # runs in a message
 _LOCK_POLL_S = 0.1
-
-
-class Trajectory:
-    """The steps of one attempt, on disk as they happen."""
-
-    def __init__(self, path: Path, *, attempt: int) -> None:
-        """Create the file.
-
-        Raises:
-            StoreError: it cannot be created.
-        """
-        self.path = path
-        self.attempt = attempt
-        self.last_kind = ""
-        """Of the record that was written last; "" before the first."""
-        self.warnings: list[str] = []
-        """Texts of the records of that kind, for the user to see."""
-        with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
-            self._fd: int | None = os.open(path, flags, MODE)
-
-    def record(self, kind: str, payload: Mapping[str, object]) -> None:
-        """Write one record at once; what is written survives a kill of this process.
-
-        Raises:
-            StoreError: it cannot be written.
-        """
-        if self._fd is None:
-            raise ValueError(f"{self.path} is closed")
-        with writing(self.path):
-            size = os.fstat(self._fd).st_size
-            try:
-                write_all(self._fd, dump({"kind": kind, **payload}) + b"\n")
-            except OSError:
-                take_back(self._fd, size)
-                raise
-        self.last_kind = kind
-        if kind == "warning":
-            self.warnings.append(str(payload.get("text", "")))
-
-    def close(self) -> None:
-        """Put everything on the disk; safe to call twice."""
-        fd, self._fd = self._fd, None
-        if fd is not None:
-            with writing(self.path):
-                try:
-                    os.fsync(fd)
-                finally:
-                    os.close(fd)
-
-    def __enter__(self) -> Trajectory:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the file."""
-        self.close()
 
 
 class RunStore:
@@ -170,7 +97,7 @@ class RunStore:
             if (folder / "run.json").exists():
                 raise StoreError(f"{folder} already holds a run: choose another --out")
             write_whole(folder / "run.json", {"format": FORMAT, **record})
-            store = cls(folder, _read_record(folder), lock_fd)
+            store = cls(folder, read_record(folder), lock_fd)
             store._is_new = True
             return store
         except BaseException:
@@ -192,7 +119,7 @@ class RunStore:
             StoreError: there is no run, it is in use, or the config differs; the keys are named.
         """
         folder = Path(folder)
-        record = _read_record(folder)
+        record = read_record(folder)
         differences = list(_differences(record.get("config", {}), json.loads(dump(config))))
         if differences:
             raise StoreError(
@@ -220,7 +147,7 @@ class RunStore:
             StoreError: there is no run, or its run.json cannot be read.
         """
         folder = Path(folder)
-        return cls(folder, _read_record(folder), None)
+        return cls(folder, read_record(folder), None)
 
     def append(self, key: EpisodeKey, episode: Mapping[str, Any], trajectory: Trajectory) -> None:
         """Store one finished episode; when this returns it is on the disk. Thread-safe.
@@ -254,17 +181,11 @@ class RunStore:
     def trajectory(self, key: EpisodeKey) -> Trajectory:
         """A new trajectory for the next attempt at an episode.
 
-        An attempt that was killed has left its file; the next one gets a file of its own with the
-        attempt's number in the name, so repeated work can be seen and nothing is written over.
-
         Raises:
             StoreError: it cannot be created.
         """
         self._must_hold()
-        stem = self.folder / "trajectories" / _file_stem(key)
-        attempt = 1
-        while (path := _attempt_path(stem, attempt)).exists():
-            attempt += 1
+        path, attempt = next_file(self.folder / "trajectories", key)
         return Trajectory(path, attempt=attempt)
 
     def discard_if_unused(self) -> None:
@@ -376,90 +297,6 @@ class RunStore:
             raise StoreError(f"{self.folder} is open for reading only")
 
 
-def create_arms(folder: str | Path, arms: Mapping[str, str]) -> None:
-    """Make a folder for runs that belong together, one below it for each arm.
-
-    Args:
-        folder: new or empty.
-        arms: name of the run directory to be -> agent, in the order of reports.
-
-    Raises:
-        StoreError: it holds something already, or cannot be written.
-    """
-    folder = Path(folder)
-    if (folder / "run.json").exists() or (folder / ARMS).exists():
-        raise StoreError(f"{folder} already holds a run: add --resume, or choose another --out")
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        strangers = sorted(p.name for p in folder.iterdir() if not p.name.startswith(SCRATCH))
-    if strangers:
-        raise StoreError(f"{folder} is not empty (it holds {strangers[0]}): choose another --out")
-    write_whole(folder / ARMS, {"format": FORMAT, "arms": dict(arms)})
-
-
-def arms_of(folder: str | Path) -> dict[str, str]:
-    """What `create_arms` was told; empty for any other folder.
-
-    Raises:
-        StoreError: its record is damaged.
-    """
-    path = Path(folder) / ARMS
-    try:
-        arms = parsed(path.read_bytes())["arms"]
-        found = {str(name): str(agent) for name, agent in arms.items()}
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror}") from error
-    except (KeyError, TypeError, AttributeError) as error:
-        raise StoreError(f"{path} is damaged: it is no record of arms") from error
-    if any(Path(name).name != name for name in found):
-        raise StoreError(f"{path} is damaged: an arm does not lie in this folder")
-    return found
-
-
-def runs_in(folder: str | Path) -> list[Path]:
-    """The run directories that a folder stands for.
-
-    The arms of `create_arms` in their order; else, if it is no run itself, the runs right below it in the
-    order in which they were made; else itself.
-
-    Raises:
-        StoreError: a record is damaged.
-    """
-    folder = Path(folder)
-    if arms := arms_of(folder):
-        return [folder / name for name in arms]
-    below = _runs_below(folder)
-    return sorted(below, key=lambda run: str(_read_record(run).get("created_at"))) or [folder]
-
-
-def _runs_below(folder: Path) -> list[Path]:
-    if (folder / "run.json").exists():
-        return []
-    return sorted(path.parent for path in folder.glob("*/run.json"))
-
-
-def _read_record(folder: Path) -> Mapping[str, Any]:
-    path = folder / "run.json"
-    try:
-        record = parsed(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError) as error:
-        if below := _runs_below(folder):
-            names = ", ".join(map(str, below[:_NAMED])) + (", ..." if below[_NAMED:] else "")
-            raise StoreError(f"{folder} is no run but holds some: name one of {names}") from error
-        raise StoreError(f"{folder} is not a run directory: it has no run.json") from error
-    except OSError as error:
-        raise StoreError(f"cannot read {path}: {error.strerror}") from error
-    if not isinstance(record, dict):
-        raise StoreError(f"{path} is damaged: it is not a JSON object")
-    if record.get("format") != FORMAT:
-        raise StoreError(f"{path} is not of format {FORMAT}: another version of rcb wrote it")
-    if (flaw := wrong_record(record)) is not None:
-        raise StoreError(f"{path} is damaged: {flaw}")
-    return record
-
-
 def _take_lock(folder: Path, wait_s: float = 0.0) -> int:
     deadline = time.monotonic() + wait_s
     while True:
@@ -509,19 +346,3 @@ def _differences(there: object, here: object, path: str = "") -> Iterator[str]:
 def _short(value: object) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:40]}… ({digest(value)})"
-
-
-def _file_stem(key: EpisodeKey) -> str:
-    """A readable relative path that is unique for the key whatever the names hold."""
-    readable = "/".join(
-        re.sub(r"[^A-Za-z0-9._-]", "_", part)[:80].lstrip(".") or "_"
-        for part in key.region.split("/")
-    )
-    if readable != key.region:
-        readable = f"{readable}-{key.id}"
-    return f"{readable}.{key.sample}"
-
-
-def _attempt_path(stem: Path, attempt: int) -> Path:
-    suffix = ".jsonl" if attempt == 1 else f".attempt{attempt}.jsonl"
-    return stem.with_name(stem.name + suffix)

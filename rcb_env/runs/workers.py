@@ -28,7 +28,8 @@ from rcb_env.errors import RcbError
 from rcb_env.grading.grader import Grader
 from rcb_env.play.record import Episode
 from rcb_env.runs.plan import Job, now, versions
-from rcb_env.runs.store import INFRA, RunStore, Trajectory
+from rcb_env.runs.steps import Trajectory
+from rcb_env.runs.store import INFRA, RunStore
 
 Play = Callable[[Job, Trajectory], Episode]
 

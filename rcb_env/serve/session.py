@@ -32,7 +32,8 @@ from rcb_env.play.record import Episode
 from rcb_env.play.registry import make_agent
 from rcb_env.runs.plan import Job, RunConfig, jobs, now, planned, versions
 from rcb_env.runs.playing import environment_of, task_of
-from rcb_env.runs.store import RunStore, Trajectory
+from rcb_env.runs.steps import Trajectory
+from rcb_env.runs.store import RunStore
 
 VISITOR = f"{__name__}:Visitor"
 _POLL_S = 0.1

@@ -18,7 +18,8 @@ from rcb_env.grading.grader import Grader
 from rcb_env.play.agent import Usage
 from rcb_env.play.record import Episode
 from rcb_env.runs.plan import Job, episode_seed, jobs, own_lines, run_record
-from rcb_env.runs.store import RunStore, Trajectory
+from rcb_env.runs.steps import Trajectory
+from rcb_env.runs.store import RunStore
 from rcb_env.runs.workers import Play, Progress, work
 
 CONFIG = {"agent": "test", "model": None}

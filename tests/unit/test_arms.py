@@ -9,8 +9,9 @@ import pytest
 from rcb_env.errors import StoreError, UsageError
 from rcb_env.play.agent import ModelSettings
 from rcb_env.runs.arms import arm_configs, open_arms, split_arms
+from rcb_env.runs.folders import arms_of
 from rcb_env.runs.plan import RunConfig
-from rcb_env.runs.store import RunStore, arms_of
+from rcb_env.runs.store import RunStore
 
 CHALLENGE = "DyT/forward"
 
