@@ -32,62 +32,38 @@ from typing import Literal
 from rcb_env.dataset.markers import Masked
 from rcb_env.env.settings import Extractor
 from rcb_env.play.echoes import Frame, aligned, parse
+from rcb_env.play.fences import (
+    FENCE,
+    FENCE_AFTER_PROSE,
+    PYTHON,
+    can_close,
+    info_of,
+    is_tail,
+    language_of,
+    without_lead,
+)
+from rcb_env.play.reasoning import (
+    begins_reasoning,
+    ends_in_reasoning,
+    ends_of_turn,
+    ends_reasoning,
+    ends_turn,
+    without_channels,
+    without_reasoning,
+    without_start_of_turn,
+)
 
 Reason = Literal["truncated", "empty", "refused", "no_code"]
-"""The rules by name; "robust" is the one above."""
+"""Why a reply holds no code."""
 
-_PYTHON = frozenset(("python", "python2", "python3", "py", "py2", "py3", "ipython", "ipython3"))
 _UNNAMED = frozenset(("", "code", "source"))
 _DIFFS = frozenset(("diff", "patch", "udiff"))
 _WRAPPERS = frozenset(("markdown", "md", "mdx"))
 
-# Not in quotes, in single backquotes, or at the end of a word; a fence may touch it.
-_THOUGHT = r"(?:think|thinking|thoughts?|reason|reasoning|reflection|analysis|scratchpad)"
-_THINK = re.compile(
-    r"""(?<!["'\\])(?<!(?<!``)`)(?:(?<!\w)|(?=[<\[◁]/|<\|/|<\|end_|<\|\w+_end|<channel\||<unused95>))"""
-    rf"""(?:<(?P<xml>/?)(?:\w{{1,20}}:|longcat_)?{_THOUGHT}(?::\w{{1,20}})?>|\[(?P<square>/?)THINK\]|◁(?P<triangle>/?){_THOUGHT}▷"""
-    rf"""|<\|(?P<slash>/?){_THOUGHT}\|>|<\|{_THOUGHT}_(?:start|begin|(?P<after>end))\|>"""
-    rf"""|<\|(?:begin|start|(?P<before>end))_(?:of_)?{_THOUGHT}\|>"""
-    r"""|<(?:\|channel>|unused94>)thought|(?P<gemma><channel\|>|<unused95>))"""
-    r"""(?!["'\\])(?!`(?!``))""",
-    re.IGNORECASE,
-)
-# What the models of one family put around each part of a reply; only the last part is the answer.
-_CHANNEL = re.compile(
-    r"\s*(?:<\|start\|>\s*assistant)?\s*<\|channel\|>\s*(?P<name>\w+)[^<\n]*(?:<\|constrain\|>\w+)?<\|message\|>"
-)
-_CHANNEL_END = re.compile(r"<\|(?:end|call)\|>|(?=<\|start\|>|<\|channel\|>)")
-_BARE_CHANNEL = re.compile(
-    r"\s*analysis[A-Z].*?assistantfinal", re.DOTALL
-)  # its tokens were dropped
-# Tokens that begin a turn, and those after which nothing is the model's answer any more.
-_TURN = re.compile(
-    r"\s*(?:<\|im_start\|>\s*assistant|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>"
-    r"|<\|assistant\|>|<start_of_turn>\s*model|<｜Assistant｜>|<s>|<bos>)[ \t]*\n?"
-)
-_END_OF_TURN = re.compile(
-    r"<\|(?:im_end|im_start|endoftext|end_of_text|eot_id|eom_id|return|end|eos|user|endofturn|end_of_turn)\|>"
-    r"|</s>|<eos>|</longcat_s>|<(?:end|start)_of_turn>|<turn\|>|<\|turn>|<｜(?:end▁of▁sentence|User)｜>|\[(?:eos|EOS)\]"
-)
 _ANSWER_TAG = r"(?:</?(?:answer|solution|code|output|response|result|python)>|<\|(?:begin|end)_of_solution\|>)"
 _ANSWER_TAGS_AROUND = re.compile(
     rf"\A\s*?(?:[ \t]*{_ANSWER_TAG}[ \t]*\n?)+|(?:\s*{_ANSWER_TAG})+\s*\Z", re.IGNORECASE
 )
-_FENCE = re.compile(
-    r"^(?P<lead>[ \t]*(?:>[ \t]?)*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?)"
-    r"(?P<marks>`{3,}|~{3,})[ \t]*(?P<info>[^`]*)$"
-)
-_FENCE_AFTER_PROSE = re.compile(
-    r"^(?P<lead>[ \t]*)\S.*?(?P<marks>`{3,})[ \t]*(?P<info>(?:lang(?:uage)?-)?(?:python3?|py)|[\w./-]+\.py)[ \t]*$",
-    re.IGNORECASE,
-)
-_LANGUAGE = re.compile(
-    r"[{.\s]*(?:language-|lang-|source-)?([a-z][\w+#-]*)?(?=[\s,;{}()\[]|:(?![\\/])|$)",
-    re.IGNORECASE,
-)
-_FILE_KEYS = frozenset(("file", "filename", "path", "title", "name", "lang", "language"))
-_PYTHON_FILE = re.compile(r"\.py[iw]?\b(?!\.\w)|(?<!\.)\bpy(?:thon)?[23]?\b", re.IGNORECASE)
-_EXTENSION = re.compile(r"\.(\w+)\W*$")
 _OFFICIAL_FENCE = "```python\n"
 _MAX_CLOSERS = 40  # lines that could close one block and are tried; more are a game, not an answer
 _MAX_BLOCKS = 200  # of one reply, likewise
@@ -132,12 +108,11 @@ def extract(reply: str | None, masked: Masked, *, finish_reason: str | None = No
     if not text.strip():
         return Extracted(None, "truncated" if cut_off else "empty", ("no text came",))
     frame = Frame(masked)
-    text = _TURN.sub("", text) if _TURN.match(text) else text
-    text, open_ended = _without_channels(text)
+    text, open_ended = without_channels(without_start_of_turn(text))
     if not open_ended:
-        text, open_ended = _without_reasoning(text)
+        text, open_ended = without_reasoning(text)
     blocks = list(itertools.islice(_blocks(text.split("\n"), frame), _MAX_BLOCKS))
-    candidates = [block for block in blocks if block.language in _PYTHON] or [
+    candidates = [block for block in blocks if block.language in PYTHON] or [
         block for block in blocks if block.language in _UNNAMED
     ]
     candidates = [block for block in candidates if block.text.strip()]
@@ -154,7 +129,7 @@ def extract(reply: str | None, masked: Masked, *, finish_reason: str | None = No
         if frame.fits(plain) and _does_something(plain):
             code, notes = frame.place(plain)
             return Extracted(code, None, ("no fence: all of the reply is code", *notes))
-    if _ends_in_reasoning(text):
+    if ends_in_reasoning(text):
         return Extracted(None, "truncated", ("the reply ends inside its reasoning",))
     return Extracted(None, nothing, ("neither a block of code nor plain code",))
 
@@ -214,72 +189,7 @@ def _from_blocks(candidates: Sequence[_Block], frame: Frame, cut_off: bool) -> E
     return Extracted(code, None, tuple(notes))
 
 
-# --- 1. reasoning -----------------------------------------------------------------------------
-
-
-def _without_reasoning(text: str) -> tuple[str, bool]:
-    """The reply without reasoning at its beginning; True if the reasoning never ends.
-
-    A tag counts only at the beginning or the end of a line and away from quotes: code may well
-    speak of such tags. What ends the reasoning that a reply begins with may stand within a line,
-    if no other tag does. A lone closing tag (the opening one was in the prompt) must not be in a
-    block of code.
-    """
-    while True:
-        all_tags = list(_THINK.finditer(text))
-        tags = [found for found in all_tags if _at_edge(text, found)]
-        opening = next((tag for tag in tags if not _closes(tag)), None)
-        closing = next((tag for tag in tags if _closes(tag)), None)
-        if opening is not None and not text[: opening.start()].strip():
-            closing = closing or next((tag for tag in all_tags if _closes(tag)), None)
-            if closing is None:
-                return "", True
-        elif (
-            closing is None
-            or (opening is not None and opening.start() < closing.start())
-            or _in_block(text[closing.end() :])
-        ):
-            return text, False
-        text = text[closing.end() :]
-
-
-def _closes(tag: re.Match[str]) -> bool:
-    return any(tag.groups())
-
-
-def _without_channels(text: str) -> tuple[str, bool]:
-    """A reply in channels without those that are no answer; True if it ends in one of these."""
-    if bare := _BARE_CHANNEL.match(text):
-        return text[bare.end() :], False
-    while opening := _CHANNEL.match(text):
-        text = text[opening.end() :]
-        if opening["name"] == "final":
-            break
-        end = _CHANNEL_END.search(text)
-        if end is None:
-            return "", True
-        text = text[end.end() :]
-    return text, False
-
-
-def _ends_in_reasoning(text: str) -> bool:
-    tags = [found for found in _THINK.finditer(text) if _at_edge(text, found)]
-    return bool(tags) and not _closes(tags[-1])
-
-
-def _at_edge(text: str, tag: re.Match[str]) -> bool:
-    before = text[: tag.start()].rpartition("\n")[2]
-    after = text[tag.end() :].partition("\n")[0]
-    return not before.strip() or not after.strip()
-
-
-def _in_block(rest: str) -> bool:
-    """Whether the next fence is the end of a block rather than the beginning of one."""
-    fences = [found for line in rest.split("\n") if (found := _FENCE.match(line))]
-    return bool(fences) and not _info(fences[0]) and len(fences) % 2 == 1
-
-
-# --- 2. blocks --------------------------------------------------------------------------------
+# --- blocks -----------------------------------------------------------------------------------
 
 
 def _blocks(lines: Sequence[str], frame: Frame) -> Iterator[_Block]:
@@ -288,79 +198,38 @@ def _blocks(lines: Sequence[str], frame: Frame) -> Iterator[_Block]:
         yield block
     while at < len(lines):
         line = lines[at]
-        opening = _FENCE.match(line) or _FENCE_AFTER_PROSE.match(line)
-        tag = _THINK.match(line.strip())
-        if tag and not _closes(tag):  # reasoning in the middle of a reply
-            ends = (n for n in range(at, len(lines)) if _closing_tag(lines[n]))
+        opening = FENCE.match(line) or FENCE_AFTER_PROSE.match(line)
+        if begins_reasoning(line):  # in the middle of a reply
+            ends = (n for n in range(at, len(lines)) if ends_reasoning(lines[n]))
             at = next(ends, len(lines)) + 1
             continue
         at += 1
-        if opening is None or _is_tail(opening["info"]):
-            if _ends_turn(line):
+        if opening is None or is_tail(opening["info"]):
+            if ends_turn(line):
                 return
             continue
-        language = _language(opening["info"])
+        language = language_of(opening["info"])
         following = next((line for line in lines[at:] if line.strip()), "")
-        inner = _FENCE.match(following)
-        if language in _WRAPPERS or (not language and inner and _info(inner)):
+        inner = FENCE.match(following)
+        if language in _WRAPPERS or (not language and inner and info_of(inner)):
             continue  # a block around the whole answer: look inside
         block, at = _read_block(lines, at, opening, language, frame)
         yield block
-        if _ends_turn(lines[at - 1]):
+        if ends_turn(lines[at - 1]):
             return
 
 
 def _headless(lines: Sequence[str], frame: Frame) -> tuple[_Block | None, int]:
     """The block that the reply begins in, as its opening fence was in the prompt; and where to go on."""
-    fences = [(n, found) for n, line in enumerate(lines) if (found := _FENCE.match(line))]
+    fences = [(n, found) for n, line in enumerate(lines) if (found := FENCE.match(line))]
     for number, (at, fence) in enumerate(fences[:_MAX_CLOSERS], start=1):
         code = _unlabelled("\n".join(lines[:at]))
         if frame.fits(code):
-            closes = not _info(fence) and (len(fences) - number) % 2 == 0
+            closes = not info_of(fence) and (len(fences) - number) % 2 == 0
             if closes and _does_something(code):
                 return _Block("python", code, closed=True, begun=True), at + 1
             break
     return None, 0
-
-
-def _info(fence: re.Match[str]) -> str:
-    """The info string of a fence."""
-    return "" if _is_tail(fence["info"]) else str(fence["info"]).strip()
-
-
-def _is_tail(text: str) -> bool:
-    """Whether what follows a fence is no info string but a tag, a token, punctuation or a sentence."""
-    words = text.split()
-    if not words or _language(words[0]) in _PYTHON:
-        return False
-    if not re.match(r"[{.@#/\\]*[^\W_]", words[0]):
-        return True
-    return text.rstrip().endswith((".", "!", "?")) or (len(words) > 2 and "=" not in text)
-
-
-def _language(info: str) -> str:
-    """What a fence says its block holds, in lower case; a file is what its name ends in."""
-    found = _LANGUAGE.match(info)
-    word = (found[1] or "").lower() if found else None
-    if word is not None and word not in _FILE_KEYS:
-        return word
-    if _PYTHON_FILE.search(info):
-        return "python"
-    extension = _EXTENSION.search(info)
-    return extension[1].lower() if extension else info.strip().lower()
-
-
-def _ends_turn(line: str) -> bool:
-    """Whether a line outside of code begins or ends with a token that ends the turn."""
-    text = line.strip()
-    return any(
-        not found.start() or (found.end() == len(text) and text[found.start() - 1] not in "`\"'")
-        for found in _END_OF_TURN.finditer(text)
-    )
-
-
-def _closing_tag(line: str) -> bool:
-    return any(_closes(tag) for tag in _THINK.finditer(line))
 
 
 def _read_block(
@@ -368,8 +237,8 @@ def _read_block(
 ) -> tuple[_Block, int]:
     """The block that begins at ``start``, and where to go on."""
     marks, lead = opening["marks"], opening["lead"]
-    content = [_without_lead(line, lead) for line in lines[start:]]
-    every = (n for n, line in enumerate(content) if _can_close(line, marks))
+    content = [without_lead(line, lead) for line in lines[start:]]
+    every = (n for n, line in enumerate(content) if can_close(line, marks))
     closers = list(itertools.islice(every, _MAX_CLOSERS))
     flush = [n for n in closers if not content[n][:1].isspace()]
     bare = [n for n in flush if not content[n].strip(marks[0] + " \t")]
@@ -381,7 +250,7 @@ def _read_block(
         return _Block(language, text(end), closed=True), start + end + 1
 
     # A string may hold a line that looks like the end. Then the code stops inside the string.
-    code = language in _PYTHON or language in _UNNAMED
+    code = language in PYTHON or language in _UNNAMED
     if bare and (not code or len(flush) == 1):
         return closed(bare[0])
     valid = next((n for n in flush if frame.fits(text(n))), None) if code else None
@@ -393,29 +262,12 @@ def _read_block(
         return closed(valid)
     rest = text(len(content)).rstrip()
     before, fence, after = rest.rpartition(marks)  # behind the last line of the code
-    if fence and (not after or ("\n" not in after and _is_tail(after))):
+    if fence and (not after or ("\n" not in after and is_tail(after))):
         return _Block(language, before, closed=True), len(lines)
     return _Block(language, _ended(rest, frame), closed=False), len(lines)
 
 
-def _without_lead(line: str, lead: str) -> str:
-    """A line of a block without the indentation and the quote marks its fence has too."""
-    kept = 0
-    for mark in lead:
-        if kept < len(line) and (line[kept] in " \t" or (mark == ">" == line[kept])):
-            kept += 1
-        else:
-            break
-    return line[kept:]
-
-
-def _can_close(line: str, marks: str) -> bool:
-    after = line.lstrip().lstrip(marks[0])
-    long_enough = len(line.lstrip()) - len(after) >= len(marks)
-    return long_enough and (not after.strip() or _is_tail(after))
-
-
-# --- 3. plain code ----------------------------------------------------------------------------
+# --- plain code -------------------------------------------------------------------------------
 
 
 def _plain_code(text: str, frame: Frame) -> Iterator[str]:
@@ -429,15 +281,14 @@ def _plain_code(text: str, frame: Frame) -> Iterator[str]:
 def _unlabelled(text: str) -> str:
     """Without a first line that is the info string of a fence in the prompt."""
     head, newline, rest = text.lstrip("\n").partition("\n")
-    return rest if newline and head.strip().lower() in _PYTHON else text
+    return rest if newline and head.strip().lower() in PYTHON else text
 
 
 def _ended(text: str, frame: Frame) -> str:
     """Code without the tags around it and without what follows a token that ends the turn."""
     if frame.fits(text):
         return text
-    tokens = itertools.islice(_END_OF_TURN.finditer(text), _MAX_CLOSERS)
-    for cut in (*(token.start() for token in tokens), len(text)):
+    for cut in (*itertools.islice(ends_of_turn(text), _MAX_CLOSERS), len(text)):
         code = _ANSWER_TAGS_AROUND.sub("", text[:cut])
         if frame.fits(code):
             return code
