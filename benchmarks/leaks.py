@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Result
-from rcb_env.env.actions import ActionSpace
 from rcb_env.env.environment import ResearchCodeEnv
+from rcb_env.env.spaces import ActionSpace
 
 STEPS = 100_000
 LIMIT_MB = 20.0  # after so many steps

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rcb_env.dataset.papers import Challenge, Dataset, Paper
     from rcb_env.env.actions import (
         TOOLS,
-        ActionSpace,
-        TextSpace,
         Tool,
         ToolCall,
         parse,
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from rcb_env.env.environment import ResearchCodeEnv
     from rcb_env.env.rewards import RewardSpec, reward_spec, rewards_of
     from rcb_env.env.settings import Budgets, Rules, Shown
+    from rcb_env.env.spaces import ActionSpace, TextSpace
     from rcb_env.env.state import EnvSnapshot
     from rcb_env.env.vector import Arrival, ChallengeVectorEnv
     from rcb_env.errors import (
@@ -68,8 +67,6 @@ if TYPE_CHECKING:
 _HOME = {
     "rcb_env.env.actions": (
         "TOOLS",
-        "ActionSpace",
-        "TextSpace",
         "Tool",
         "ToolCall",
         "parse",
@@ -88,6 +85,7 @@ _HOME = {
     ),
     "rcb_env.play.registry": ("agent_names", "make_agent"),
     "rcb_env.env.settings": ("Budgets", "Rules", "Shown"),
+    "rcb_env.env.spaces": ("ActionSpace", "TextSpace"),
     "rcb_env.play.episode": ("Recorder", "play_episode"),
     "rcb_env.play.record": ("Episode",),
     "rcb_env.errors": (

@@ -4,7 +4,10 @@ environment.py  `ResearchCodeEnv`: reset, step, budgets, snapshots and forks
 settings.py     what an agent is shown and the rules it plays by: every setting of an episode
 state.py        where an episode stands, and what an action did
 words.py        the assignment, and what `render` shows
-actions.py      the tools, their schemas, the spaces
+acting.py       what an action does
+actions.py      the tools and their schemas
+spaces.py       the Gymnasium spaces
+drawing.py      which challenge an episode is about
 workspace.py    an episode's files, in memory; only the region may change
 edits.py        replacing text and lines
 patches.py      applying a unified diff

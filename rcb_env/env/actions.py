@@ -1,27 +1,20 @@
-"""The tools an agent has: their schemas, the check of a call, and the Gymnasium spaces.
+"""The tools an agent has: their schemas, and the check of a call.
 
 An action is ``{"tool": "read_file", "arguments": {"path": "src/x.py", "start": 1, "end": 40}}``, or
 the `ToolCall` that `parse` makes of it.
 
 Guarantees: `parse` never raises, whatever it is given; what it returns is either a call whose
 arguments have the declared names and types, or one line for the agent that names what is wrong.
-`ActionSpace` and `TextSpace` are spaces of their own: Gymnasium's `Text` holds neither newlines nor
-most of Unicode, and shared memory would cut it silently; these are refused there, with an error that
-names the setting to use instead.
-Not covered: what a call does (`rcb_env.env.workspace`, `rcb_env.env.environment`); whether a path exists.
+Not covered: what a call does (`rcb_env.env.workspace`, `rcb_env.env.acting`); whether a path exists.
 """
 
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
-
-from gymnasium import Space
-from gymnasium.vector.utils import create_shared_memory
 
 MAX_CODE_CHARS = 200_000  # of one text argument; a region is at most some hundred lines
 MAX_PATH_CHARS = 1_000
@@ -29,8 +22,6 @@ MAX_PATTERN_CHARS = 500
 MAX_LINE_NUMBER = 1_000_000_000
 
 _SHOWN_CHARS = 80  # of a name that is repeated in an error
-_CUT_MARK = "\n[cut here: {shown} of {total} characters are shown]"
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -274,135 +265,3 @@ def _shown(name: object) -> str:
 
 def _kind(value: object) -> str:
     return "null" if value is None else f"a value of type {type(value).__name__}"
-
-
-class ActionSpace(Space[dict[str, Any]]):
-    """All valid tool calls, in wire form or as `ToolCall`.
-
-    Equal for all challenges, so environments of different challenges fit into one vector. A sample
-    depends on the seed alone: its paths and texts are made up.
-    """
-
-    def __init__(self, seed: int | None = None) -> None:
-        super().__init__(seed=seed)
-
-    @property
-    def is_np_flattenable(self) -> bool:
-        """Never: a tool call has no fixed size."""
-        return False
-
-    def sample(self, mask: Any | None = None, probability: Any | None = None) -> dict[str, Any]:
-        """A valid call of any tool, in wire form.
-
-        Raises:
-            ValueError: a mask or probabilities were given; there is nothing they could apply to.
-        """
-        _no_mask(mask, probability)
-        tool = TOOLS[int(self.np_random.integers(len(TOOLS)))]
-        arguments: dict[str, Any] = {}
-        for key, schema in tool.parameters["properties"].items():
-            if key not in tool.parameters["required"] and self.np_random.random() < 0.5:
-                continue
-            if schema["type"] == "integer":
-                arguments[key] = int(self.np_random.integers(1, 200))
-            elif key == "path":
-                arguments[key] = f"src/{self._word()}.py"
-            else:
-                lines = int(self.np_random.integers(1, 4))
-                arguments[key] = "\n".join(f"{self._word()} = 1" for _ in range(lines))
-        return {"tool": tool.name, "arguments": arguments}
-
-    def _word(self) -> str:
-        return "".join(chr(ord("a") + int(n)) for n in self.np_random.integers(0, 26, 5))
-
-    def contains(self, x: Any) -> bool:
-        """Whether ``x`` is an action that `parse` accepts."""
-        return isinstance(parse(x), ToolCall)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ActionSpace)
-
-    def __hash__(self) -> int:
-        return hash(ActionSpace)
-
-    def __repr__(self) -> str:
-        return "ActionSpace()"
-
-
-class TextSpace(Space[str]):
-    """Every Unicode text up to a length, the empty one included.
-
-    Args:
-        max_length: in characters (code points).
-        seed: of `sample`.
-    """
-
-    _ALPHABET = "abc XYZ 019 _.:=()[]'\"\\\t\n é∇你🙂"
-    _MAX_SAMPLE = 100
-
-    def __init__(self, max_length: int, seed: int | None = None) -> None:
-        if max_length < 1:
-            raise ValueError(f"max_length must be at least 1, not {max_length}")
-        super().__init__(dtype=str, seed=seed)
-        self.max_length = max_length
-
-    @property
-    def is_np_flattenable(self) -> bool:
-        """Never: a text has no fixed size."""
-        return False
-
-    def sample(self, mask: Any | None = None, probability: Any | None = None) -> str:
-        """A short text.
-
-        Raises:
-            ValueError: a mask or probabilities were given; there is nothing they could apply to.
-        """
-        _no_mask(mask, probability)
-        length = int(self.np_random.integers(0, min(self.max_length, self._MAX_SAMPLE) + 1))
-        picks = self.np_random.integers(0, len(self._ALPHABET), length)
-        return "".join(self._ALPHABET[int(pick)] for pick in picks)
-
-    def contains(self, x: Any) -> bool:
-        """Whether ``x`` is a text of at most ``max_length`` characters, without surrogates."""
-        return isinstance(x, str) and len(x) <= self.max_length and not _SURROGATE.search(x)
-
-    def clip(self, text: str) -> str:
-        r"""The text made to fit: cut with a mark, and bytes that are no UTF-8 shown as ``\xe9``."""
-        text = _SURROGATE.sub(_escape, text)
-        if len(text) <= self.max_length:
-            return text
-        total = len(text)
-        room = self.max_length - len(_CUT_MARK.format(shown=total, total=total))
-        if room < 0:
-            return text[: self.max_length]
-        return text[:room] + _CUT_MARK.format(shown=room, total=total)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TextSpace) and other.max_length == self.max_length
-
-    def __hash__(self) -> int:
-        return hash((TextSpace, self.max_length))
-
-    def __repr__(self) -> str:
-        return f"TextSpace({self.max_length})"
-
-
-@create_shared_memory.register(ActionSpace)
-@create_shared_memory.register(TextSpace)
-def _refuse_shared_memory(*_: object, **_settings: object) -> Any:
-    raise ValueError(
-        "AsyncVectorEnv cannot pass texts through shared memory, which is its default: add"
-        " shared_memory=False (in make_vec: vector_kwargs={'shared_memory': False}), or leave out"
-        " vectorization_mode to get threads, which are faster here"
-    )
-
-
-def _no_mask(mask: Any | None, probability: Any | None) -> None:
-    if mask is not None or probability is not None:
-        raise ValueError("this space samples without a mask and without probabilities")
-
-
-def _escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    # Files are decoded with surrogateescape, which maps a byte b that is no UTF-8 to U+DC00 + b.
-    return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}"

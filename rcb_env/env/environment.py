@@ -14,38 +14,34 @@ the step tried once more; trouble of the machinery that stays ends with truncate
 reward and the status "infra_error". Boxes start when code first has to run, in the process where it
 has to run. A snapshot or a fork takes microseconds at any step; two states with one ``state_hash``
 have the same future.
-Not covered: many environments at once (`rcb_env.env.vector`); other forms of observations and actions
-(`rcb_env.wrappers`); playing an agent (`rcb_env.play.episode`).
+Not covered: what an action does (`rcb_env.env.acting`); many environments at once (`rcb_env.env.vector`); other forms of
+observations and actions (`rcb_env.wrappers`); playing an agent (`rcb_env.play.episode`).
 """
 
 from __future__ import annotations
 
 import copy
-import functools
 import hashlib
 import json
 import os
-import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, SupportsInt, cast
+from typing import Any, SupportsInt
 
 import gymnasium
-from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 
-from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Challenge, Dataset
-from rcb_env.dataset.selection import Selection, draw
-from rcb_env.env import rewards, words
-from rcb_env.env.actions import ActionSpace, OutOfBudget, TextSpace, ToolCall, parse
-from rcb_env.env.feedback import report, tell
+from rcb_env.env import acting, rewards, words
+from rcb_env.env.actions import OutOfBudget, ToolCall, parse
+from rcb_env.env.drawing import Drawing
 from rcb_env.env.settings import Rules, Shown, fingerprint, with_keywords
+from rcb_env.env.spaces import ActionSpace, TextSpace, observations, own_copy
 from rcb_env.env.state import Done, EnvSnapshot
-from rcb_env.env.workspace import Workspace, WorkspaceError, code_hash
+from rcb_env.env.workspace import Workspace, code_hash
 from rcb_env.errors import UsageError, unknown
 from rcb_env.grading.grader import Grader, Verdict
 from rcb_env.grading.shared import shared_grader
@@ -109,18 +105,14 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
             raise unknown("render mode", str(render_mode), self.metadata["render_modes"])
         max_text_chars = _at_least("max_text_chars", max_text_chars, MIN_TEXT_CHARS)
         self._reward = rewards.reward_spec(reward)
-        # By name where it has one, so that a pickled environment carries one paper and not all.
-        self._dataset = dataset if isinstance(dataset, Dataset) else str(dataset)
-        self._selection = Selection.of(
-            {
-                "challenge": challenge,
-                "challenges": challenges,
-                "papers": papers,
-                "min_lines": min_lines,
-                "max_lines": max_lines,
-            }
+        self._drawing = Drawing(
+            dataset,
+            challenge=challenge,
+            challenges=challenges,
+            papers=papers,
+            min_lines=min_lines,
+            max_lines=max_lines,
         )
-        self._candidates = self._selection.among(self._all())
         self._timings = timings
         self._sandbox = sandbox
         self._grader = grader
@@ -128,12 +120,12 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         self.render_mode = render_mode
         self._text = TextSpace(max_text_chars)
         self.action_space = ActionSpace()
-        self.observation_space = self._new_observation_space()
+        self.observation_space = observations(self._rules, self._text.max_length)
         # Two environments that differ in their budgets alone are in one state when the same is left.
         told = fingerprint(replace(self._rules, max_steps=1, max_test_runs=0))
         shaping = [told, max_text_chars, self._reward.to_dict()]
         self._settings = json.dumps(shaping, sort_keys=True)
-        self._challenge = self._candidates[0] if len(self._candidates) == 1 else None
+        self._challenge = self._drawing.only
         self._workspace: Workspace | None = None
         self._state: EnvSnapshot | None = None
 
@@ -165,11 +157,8 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
             UsageError: an option is unknown, or no challenge fits.
         """
         super().reset(seed=seed)
-        candidates = self._candidates
-        if options:
-            candidates = self._selection.changed(options).among(self._all())
-        self._challenge = draw(candidates, self.np_random)
-        self._workspace = self._new_workspace(self._challenge)
+        self._challenge = self._drawing.draw(options, self.np_random)
+        self._workspace = Workspace(self._challenge, self._shown)
         where = self._workspace.region_lines()
         told = words.assignment(self._challenge, where, self._shown, self._rules)
         self._state = EnvSnapshot(
@@ -196,15 +185,9 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
             SandboxUnavailable: no sandbox works on this machine.
         """
         began = time.perf_counter()
-        state, _ = self._running()
+        state, workspace = self._running()
         call = parse(action)
-        done = self._do(call, action)
-        if done.verdict is None and state.steps + 1 >= self._rules.max_steps:
-            verdict = self._grade(final=True)
-            text = f"[No steps are left. Graded as it stands: {verdict.status}.]\n{done.text}"
-            done = replace(done, text=text, verdict=verdict)
-        if done.verdict is not None and done.verdict.status == "infra_error":
-            done = done.without_score(done.verdict)
+        done = acting.act(call, action, state, workspace, self._rules, self._grade)
         reward = self._advance(state, done, words.on_one_line(call, action))
         self._show()
         over = done.verdict is not None
@@ -238,7 +221,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
     @property
     def code(self) -> str:
         """The region's present text; what is graded."""
-        workspace = self._workspace or self._new_workspace(self.challenge)
+        workspace = self._workspace or Workspace(self.challenge, self._shown)
         return workspace.code
 
     @property
@@ -255,10 +238,8 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         """
         if self._state is None or self._workspace is None:
             raise ResetNeeded("call reset() first: without an episode there is no state")
-        state = self._state
-        left = [self._rules.max_steps - state.steps, self._rules.max_test_runs - state.test_runs]
-        paid = [state.potential, state.tokens, state.verdict.status if state.verdict else None]
-        whole = f"{self._settings}\n{left}\n{paid}\n{self._workspace.state_hash}"
+        stands = self._state.stands(self._rules)
+        whole = f"{self._settings}\n{stands}\n{self._workspace.state_hash}"
         return hashlib.sha256(whole.encode()).hexdigest()
 
     def charge(self, tokens: int) -> None:
@@ -273,9 +254,9 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
     def will_grade(self, action: object) -> bool:
         """Whether this action, as the next step, has to run code in a box."""
         call = parse(action)
-        if isinstance(action, OutOfBudget) or (
-            self._state is not None and self._state.steps + 1 >= self._rules.max_steps
-        ):
+        if isinstance(action, OutOfBudget):
+            return True
+        if self._state is not None and acting.is_last(self._state, self._rules):
             return True
         return isinstance(call, ToolCall) and call.tool in ("run_tests", "submit")
 
@@ -308,18 +289,17 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
             raise UsageError("this snapshot is of an environment with larger budgets")
         challenge, workspace = self._challenge, self._workspace
         if challenge is None or challenge.id != snapshot.challenge:
-            if self._selection.challenge is not None:
+            if (fixed := self._drawing.fixed) is not None:
                 raise UsageError(
-                    f"this snapshot is of {snapshot.challenge}, the environment of"
-                    f" {self._selection.challenge}"
+                    f"this snapshot is of {snapshot.challenge}, the environment of {fixed}"
                 )
-            challenge, workspace = self._all().challenge(snapshot.challenge), None
+            challenge, workspace = self._drawing.challenge(snapshot.challenge), None
         if challenge.content_hash != snapshot.content_hash:
             raise UsageError(
                 f"this snapshot is of other files or tests of {challenge.id}: use the same data set"
             )
         self._challenge = challenge
-        self._workspace = workspace or self._new_workspace(challenge)
+        self._workspace = workspace or Workspace(challenge, self._shown)
         self._workspace.restore(snapshot.workspace)
         self._state = snapshot
         return self._observation(), self._info()
@@ -331,11 +311,13 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         """
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin.action_space = _own(self.action_space) or ActionSpace()
-        twin.observation_space = _own(self.observation_space) or self._new_observation_space()
+        twin.action_space = own_copy(self.action_space) or ActionSpace()
+        twin.observation_space = own_copy(self.observation_space) or observations(
+            self._rules, self._text.max_length
+        )
         twin._np_random = copy.deepcopy(self._np_random)
         if self._challenge is not None and self._workspace is not None:
-            twin._workspace = self._new_workspace(self._challenge)
+            twin._workspace = Workspace(self._challenge, self._shown)
             twin._workspace.restore(self._workspace.snapshot())
         return twin
 
@@ -357,29 +339,6 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
             raise ResetNeeded("the episode is over; call reset() to start another one")
         return self._state, self._workspace
 
-    def _do(self, call: ToolCall | str, action: object) -> Done:
-        """One action; ``call`` is how it was understood, or what is wrong with it."""
-        state, workspace = self._running()
-        if isinstance(action, OutOfBudget):
-            verdict = self._grade(final=True)
-            spent = f"The budget of {action.budget} is spent."
-            return Done(f"[{spent} Graded as it stands: {verdict.status}.]", verdict=verdict)
-        if isinstance(call, str):
-            return Done(call, error=True)
-        if call.tool == "submit":
-            verdict = self._grade(final=True)
-            return Done(f"Submitted: {verdict.status}.", verdict=verdict, submitted=True)
-        if call.tool != "run_tests":
-            return Done(*_use(workspace, call))
-        if state.test_runs >= self._rules.max_test_runs:
-            none_left = "run_tests: no test runs are left; edit further, or submit"
-            return Done(none_left, error=True)
-        tested = self._grade(final=False)
-        if tested.status == "infra_error":
-            return Done("", tested=tested, verdict=tested)
-        tests = report(tested, self._rules.feedback, not_shown=workspace.not_shown)
-        return Done(tell(tests), tested=tested, tests=tests)
-
     def _advance(self, state: EnvSnapshot, done: Done, action: str) -> float:
         """Go on to the state after an action; returns what it earns."""
         _, workspace = self._running()
@@ -400,21 +359,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         )
         return reward
 
-    def _all(self) -> Dataset:
-        return self._dataset if isinstance(self._dataset, Dataset) else _loaded(self._dataset)
-
-    def _new_workspace(self, challenge: Challenge) -> Workspace:
-        return Workspace(challenge, self._shown)
-
-    def _new_observation_space(self) -> spaces.Space[dict[str, Any]]:
-        parts: dict[str, spaces.Space[Any]] = {
-            "text": TextSpace(self._text.max_length),
-            "steps_left": spaces.Discrete(self._rules.max_steps + 1),
-            "test_runs_left": spaces.Discrete(self._rules.max_test_runs + 1),
-        }
-        return cast("spaces.Space[dict[str, Any]]", spaces.Dict(parts))
-
-    def _grade(self, *, final: bool) -> Verdict:
+    def _grade(self, final: bool) -> Verdict:
         grader = self._grader
         if grader is None or self._grader_pid != os.getpid():
             grader = shared_grader(self._sandbox)
@@ -429,29 +374,11 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         return self._state.info(code_hash=code_hash(self.code), state_hash=self.state_hash)
 
     def _frame(self) -> str:
-        state = self._state
-        if state is None:
-            return f"{self._challenge.id if self._challenge else 'rcb'}: no episode"
-        heading = (
-            f"{state.challenge}  step {state.steps}/{self._rules.max_steps}"
-            f"  tests {state.test_runs}/{self._rules.max_test_runs}"
-        )
-        return words.frame(heading, state.action, state.text)
+        return words.frame(self._state, self._rules, self._challenge)
 
     def _show(self) -> None:
         if self.render_mode == "human":
-            encoding = sys.stdout.encoding or "utf-8"
-            frame = self._frame().encode(encoding, "backslashreplace").decode(encoding)
-            sys.stdout.write(frame + "\n")
-            sys.stdout.flush()
-
-
-# --- what environments of one process share ---------------------------------------------------
-
-
-@functools.lru_cache(maxsize=8)
-def _loaded(dataset: str) -> Dataset:
-    return load_dataset(dataset)
+            words.show(self._frame())
 
 
 def register() -> None:
@@ -459,22 +386,6 @@ def register() -> None:
 
     There is nothing left to do: importing `rcb_env`, which this module does, has registered.
     """
-
-
-# --- small things -----------------------------------------------------------------------------
-
-
-def _use(workspace: Workspace, call: ToolCall) -> tuple[str, bool]:
-    try:
-        return str(getattr(workspace, call.tool)(**call.arguments)), False
-    except WorkspaceError as error:
-        return str(error), True
-
-
-def _own(space: spaces.Space[Any]) -> Any:
-    """A copy of a space that has drawn samples; None if a new one is as good."""
-    seeded = [space, *space.spaces.values()] if isinstance(space, spaces.Dict) else [space]
-    return copy.deepcopy(space) if any(each._np_random is not None for each in seeded) else None
 
 
 def _plain(value: Any) -> Any:

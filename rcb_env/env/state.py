@@ -61,6 +61,12 @@ class EnvSnapshot:
             tests=done.tests,
         )
 
+    def stands(self, rules: Rules) -> str:
+        """All but the files that later steps depend on: what is left, and what is still to be paid."""
+        left = [rules.max_steps - self.steps, rules.max_test_runs - self.test_runs]
+        paid = [self.potential, self.tokens, self.verdict.status if self.verdict else None]
+        return f"{left}\n{paid}"
+
     def observation(self, rules: Rules) -> dict[str, Any]:
         """As `reset` and `step` return it."""
         return {

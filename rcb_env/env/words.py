@@ -1,13 +1,15 @@
-"""What the environment says in its own words: the assignment, and what `render` shows. Pure."""
+"""What the environment says in its own words: the assignment, and what `render` shows."""
 
 from __future__ import annotations
 
 import re
+import sys
 
 from rcb_env.dataset.papers import Challenge
 from rcb_env.env.actions import TOOLS, ToolCall
 from rcb_env.env.feedback import TELLS
 from rcb_env.env.settings import Rules, Shown
+from rcb_env.env.state import EnvSnapshot
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -42,10 +44,23 @@ def assignment(challenge: Challenge, region_lines: str, shown: Shown, rules: Rul
     )
 
 
-def frame(heading: str, action: str, text: str) -> str:
-    """A step as a terminal may show it: what an agent wrote must not reach it as control sequences."""
-    shown = "\n".join(filter(None, (heading, action, text)))
+def frame(state: EnvSnapshot | None, rules: Rules, challenge: Challenge | None) -> str:
+    """The last step as a terminal may show it: what an agent wrote must not reach it as control sequences."""
+    if state is None:
+        return f"{challenge.id if challenge else 'rcb'}: no episode"
+    heading = (
+        f"{state.challenge}  step {state.steps}/{rules.max_steps}"
+        f"  tests {state.test_runs}/{rules.max_test_runs}"
+    )
+    shown = "\n".join(filter(None, (heading, state.action, state.text)))
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", f"{shown}\n")
+
+
+def show(text: str) -> None:
+    """Print a text, whatever the terminal's encoding."""
+    encoding = sys.stdout.encoding or "utf-8"
+    sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    sys.stdout.flush()
 
 
 def on_one_line(call: ToolCall | str, action: object) -> str:

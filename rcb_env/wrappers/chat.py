@@ -19,7 +19,8 @@ from typing import Any
 import gymnasium
 from gymnasium import Space
 
-from rcb_env.env.actions import ActionSpace, Unreadable, tool_schemas
+from rcb_env.env.actions import Unreadable, tool_schemas
+from rcb_env.env.spaces import ActionSpace
 from rcb_env.wrappers.layer import Layer, Result, is_control, left
 
 Message = dict[str, Any]

@@ -15,7 +15,8 @@ from typing import Any, Literal, cast
 import gymnasium
 from gymnasium import spaces
 
-from rcb_env.env.actions import OutOfBudget, TextSpace, ToolCall
+from rcb_env.env.actions import OutOfBudget, ToolCall
+from rcb_env.env.spaces import TextSpace
 from rcb_env.errors import UsageError, unknown
 from rcb_env.wrappers.layer import Layer, Result, is_control
 

@@ -18,7 +18,8 @@ from typing import Any, cast
 
 import gymnasium
 
-from rcb_env.env.actions import TOOLS, ActionSpace, TextSpace, Unreadable, parse
+from rcb_env.env.actions import TOOLS, Unreadable, parse
+from rcb_env.env.spaces import ActionSpace, TextSpace
 from rcb_env.wrappers.layer import Layer, Result, is_control, left
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"

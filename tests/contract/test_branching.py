@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from benchmarks import leaks
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Dataset
-from rcb_env.env.actions import ActionSpace
 from rcb_env.env.environment import ResearchCodeEnv
+from rcb_env.env.spaces import ActionSpace
 from rcb_env.errors import UsageError
 from rcb_env.grading.grader import Grader
 

@@ -13,10 +13,11 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import TimeLimit
 
-from rcb_env.env.actions import TOOLS, ActionSpace, ToolCall, Unreadable, parse
+from rcb_env.env.actions import TOOLS, ToolCall, Unreadable, parse
 from rcb_env.env.environment import ResearchCodeEnv
 from rcb_env.env.feedback import FEEDBACK_LEVELS
 from rcb_env.env.settings import Feedback
+from rcb_env.env.spaces import ActionSpace
 from rcb_env.errors import UsageError
 from rcb_env.wrappers import (
     ChatMessages,

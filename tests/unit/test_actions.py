@@ -13,7 +13,8 @@ from gymnasium.vector.utils import batch_space, create_shared_memory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rcb_env.env.actions import TOOLS, ActionSpace, TextSpace, ToolCall, parse, tool_schemas
+from rcb_env.env.actions import TOOLS, ToolCall, parse, tool_schemas
+from rcb_env.env.spaces import ActionSpace, TextSpace
 
 ANYTHING = st.recursive(
     st.none()
