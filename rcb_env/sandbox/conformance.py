@@ -1,7 +1,6 @@
 """What every kind of box must do, whoever makes it, tried on real ones: `rcb doctor --conformance NAME`.
 
-A check runs a few lines of Python in a box and looks at what comes back. One that a maker does not pass for a reason that is
-known stands in `KNOWN_DIFFERENCES`, and is tried all the same.
+A check runs a few lines of Python in a box and looks at what comes back.
 Not covered: attacks on a box and on grading, which the exploit tests try, and how quick a box is.
 """
 
@@ -11,7 +10,7 @@ import contextlib
 import secrets
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,18 +28,15 @@ from rcb_env.sandbox.trial import (
     wait_until,
 )
 
-KNOWN_DIFFERENCES: Mapping[tuple[str, str], str] = {}
-"""By maker and check: why it is no fault that this maker does not pass."""
-
 _COUNT = "return len([p for p in os.listdir('/proc') if p.isdigit()])"
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a check ended: "known" is a difference that is on the list of known ones."""
+    """How a check ended."""
 
     check: str
-    outcome: Literal["ok", "differs", "known", "not tried"]
+    outcome: Literal["ok", "differs", "not tried"]
     found: str = ""
 
 
@@ -67,8 +63,7 @@ def check(name: str, trial: Trial) -> Result:
     except NotTried as why:
         return Result(name, "not tried", str(why))
     except (Differs, BoxDied) as found:
-        known = KNOWN_DIFFERENCES.get((trial.maker.name, name))
-        return Result(name, "known", known) if known else Result(name, "differs", str(found))
+        return Result(name, "differs", str(found))
     except Exception as error:  # noqa: BLE001 (of a maker that is somebody else's)
         return Result(name, "differs", blame(error))
     return Result(name, "ok")
