@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,17 +133,7 @@ def survey(
     for one, reference, left_empty, only_pass in zip(
         challenges, references, empty, passing, strict=True
     ):
-        for what, seen in (
-            ("the reference", reference),
-            ("it left empty", left_empty),
-            ("`pass`", only_pass),
-        ):
-            if seen.status == "infra_error":
-                message = f"{one.id}: {what} could not be graded, check it again: {seen.message}"
-                problems.append(_place(one, message))
-        if reference.status not in ("passed", "infra_error"):
-            told = f"{one.id}: the reference does not pass: {reference.status}: {reference.message}"
-            problems.append(_place(one, told))
+        problems += _troubles(one, reference, left_empty, only_pass)
         kinds: dict[Kind, bool] = {
             "empty": left_empty.status == "passed",
             "pass": only_pass.status == "passed",
@@ -178,6 +168,20 @@ class _Seen:
     message: str
     notes: tuple[str, ...]
     run_s: float
+
+
+def _troubles(
+    one: Challenge, reference: _Seen, left_empty: _Seen, only_pass: _Seen
+) -> Iterator[Problem]:
+    """What could not be graded, and a reference that does not pass."""
+    tried = (("the reference", reference), ("it left empty", left_empty), ("`pass`", only_pass))
+    for what, seen in tried:
+        if seen.status == "infra_error":
+            told = f"{one.id}: {what} could not be graded, check it again: {seen.message}"
+            yield _place(one, told)
+    if reference.status not in ("passed", "infra_error"):
+        told = f"{one.id}: the reference does not pass: {reference.status}: {reference.message}"
+        yield _place(one, told)
 
 
 class _Judged:

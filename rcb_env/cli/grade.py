@@ -46,12 +46,10 @@ def grade(
     the code is extracted) or `code` (goes into the region as it is). With --papers or --challenges, what the file lacks
     of them counts as missing.
     """
-    from rcb_env.cli.results import tell_problems
     from rcb_env.cli.session import finish, prepare_sandbox, show_progress
     from rcb_env.dataset.loading import load_dataset
     from rcb_env.errors import UsageError
     from rcb_env.runs import default_folder, grade_completions, regrade
-    from rcb_env.runs.store import RunStore
 
     path = Path(source)
     if not path.exists():
@@ -64,11 +62,8 @@ def grade(
     if again and extractor != "robust":
         raise UsageError("a run's code is extracted already: --extractor is for files of replies")
     if again:
-        stored = RunStore.open(path)
-        stored.finished()  # reads every line, and so finds what is damaged
-        tell_problems([stored])
-        source_of = stored.record.get("dataset", {}).get("source", "bundled")
-        dataset = dataset or str(source_of)
+        made_with = _made_with(path)
+        dataset = dataset or made_with
     images = {paper.image for paper in load_dataset(dataset or "bundled").papers}
     folder = Path(out) if out is not None else default_folder(f"graded-{path.resolve().stem}")
     sandbox, why = prepare_sandbox(sandbox, images)
@@ -97,3 +92,14 @@ def grade(
                 progress=tell,
             )
     finish(store, quiet=quiet, as_json=as_json)
+
+
+def _made_with(run: Path) -> str:
+    """The data set of a run; what is damaged in the run is told."""
+    from rcb_env.cli.results import tell_problems
+    from rcb_env.runs.store import RunStore
+
+    stored = RunStore.open(run)
+    stored.finished()  # reads every line, and so finds what is damaged
+    tell_problems([stored])
+    return str(stored.record.get("dataset", {}).get("source", "bundled"))

@@ -124,6 +124,67 @@ class _Shared:
         return self.over or bool(self.caught)
 
 
+class _Told:
+    """How far a run is, and when that was told last.
+
+    Args:
+        shared: whose episodes are in play.
+        progress: is told; None: nobody is.
+        planned: as in `Progress`.
+        resumed: likewise.
+        counts: states of the episodes finished so far.
+    """
+
+    def __init__(
+        self,
+        shared: _Shared,
+        progress: Callable[[Progress], None] | None,
+        *,
+        planned: int,
+        resumed: int,
+        counts: Counter[str],
+    ) -> None:
+        self._shared = shared
+        self._progress = progress
+        self._planned = planned
+        self._resumed = resumed
+        self._counts = counts
+        self._began = self._told_at = time.monotonic()
+
+    def look(self) -> None:
+        """Tell what is in play, if nothing has been told for a while."""
+        if time.monotonic() - self._told_at >= _TELL_S:
+            self.tell(None, between=True)
+
+    def tell(
+        self,
+        last: Episode | None,
+        *,
+        retrying: bool = False,
+        warnings: Sequence[str] = (),
+        between: bool = False,
+    ) -> None:
+        """Tell of an episode that has finished, if one has."""
+        if last is not None and not retrying:
+            self._counts[last.status] += 1
+        self._told_at = time.monotonic()
+        if self._progress:
+            self._progress(
+                Progress(
+                    planned=self._planned,
+                    finished=self._counts.total(),
+                    resumed=self._resumed,
+                    states=dict(self._counts),
+                    elapsed_s=self._told_at - self._began,
+                    last=last,
+                    retrying=retrying,
+                    warnings=tuple(warnings),
+                    between=between,
+                    playing=self._shared.in_play(),
+                )
+            )
+
+
 def work(
     jobs: Sequence[Job],
     make_play: Callable[[], Play],
@@ -149,50 +210,12 @@ def work(
     """
     states = _stored_states(store, jobs)
     todo = [job for job in jobs if states.get(job.key.id) in (None, INFRA)]
-    counts = Counter(status for status in states.values() if status != INFRA)
-    resumed = len(jobs) - len(todo)
-    store.note_session(
-        {
-            "started_at": now(),
-            "pid": os.getpid(),
-            "workers": workers,
-            "open": len(todo),
-            "sandbox": grader.describe(job.challenge.paper.image for job in jobs),
-            "versions": versions(),
-        }
-    )
-    began = time.monotonic()
-
+    _note_session(store, grader, jobs, workers=workers, still_open=len(todo))
     shared = _Shared(queue.SimpleQueue())
-    told_at = began
-
-    def tell(
-        last: Episode | None,
-        *,
-        retrying: bool = False,
-        warnings: Sequence[str] = (),
-        between: bool = False,
-    ) -> None:
-        nonlocal told_at
-        told_at = time.monotonic()
-        if progress:
-            progress(
-                Progress(
-                    planned=len(jobs),
-                    finished=counts.total(),
-                    resumed=resumed,
-                    states=dict(counts),
-                    elapsed_s=time.monotonic() - began,
-                    last=last,
-                    retrying=retrying,
-                    warnings=tuple(warnings),
-                    between=between,
-                    playing=shared.in_play(),
-                )
-            )
-
     for job in todo:
         shared.todo.put(job)
+    counts = Counter(status for status in states.values() if status != INFRA)
+    told = _Told(shared, progress, planned=len(jobs), resumed=len(jobs) - len(todo), counts=counts)
     threads = [
         threading.Thread(
             target=_worker, args=(shared, make_play, store), daemon=True, name=f"rcb-worker-{n}"
@@ -201,38 +224,63 @@ def work(
     ]
     with _signals(shared.caught):
         try:
-            tell(None)
+            told.tell(None)
             for thread in threads:
                 thread.start()
-            running = len(threads)
-            while running and not shared.caught:
-                try:
-                    event = shared.done.get(timeout=_POLL_S)
-                except queue.Empty:
-                    if time.monotonic() - told_at >= _TELL_S:
-                        tell(None, between=True)
-                    continue
-                if event is None:
-                    running -= 1
-                elif isinstance(event, BaseException):
-                    raise event
-                else:
-                    episode, retrying, warnings = event
-                    if not retrying:
-                        counts[episode.status] += 1
-                    tell(episode, retrying=retrying, warnings=warnings)
+            _take_results(shared, len(threads), told)
         finally:
-            stopped_early = any(thread.is_alive() for thread in threads)
-            shared.over = True
-            if stopped_early:
-                grader.close()
-            deadline = time.monotonic() + _GRACE_S
-            for thread in threads:
-                if thread.ident is not None:
-                    thread.join(max(0.0, deadline - time.monotonic()))
+            _end(shared, threads, grader)
         if shared.caught:
             finished = count_finished(store, jobs)
             raise Interrupted(shared.caught[0], store.folder, finished, len(jobs))
+
+
+def _note_session(
+    store: RunStore, grader: Grader, jobs: Sequence[Job], *, workers: int, still_open: int
+) -> None:
+    store.note_session(
+        {
+            "started_at": now(),
+            "pid": os.getpid(),
+            "workers": workers,
+            "open": still_open,
+            "sandbox": grader.describe(job.challenge.paper.image for job in jobs),
+            "versions": versions(),
+        }
+    )
+
+
+def _take_results(shared: _Shared, running: int, told: _Told) -> None:
+    """Take what workers have finished, until the last one ends or a signal comes.
+
+    Raises:
+        BaseException: what a worker failed of.
+    """
+    while running and not shared.caught:
+        try:
+            event = shared.done.get(timeout=_POLL_S)
+        except queue.Empty:
+            told.look()
+            continue
+        if event is None:
+            running -= 1
+        elif isinstance(event, BaseException):
+            raise event
+        else:
+            episode, retrying, warnings = event
+            told.tell(episode, retrying=retrying, warnings=warnings)
+
+
+def _end(shared: _Shared, threads: Sequence[threading.Thread], grader: Grader) -> None:
+    """Have workers end, and wait a moment for them."""
+    stopped_early = any(thread.is_alive() for thread in threads)
+    shared.over = True
+    if stopped_early:
+        grader.close()
+    deadline = time.monotonic() + _GRACE_S
+    for thread in threads:
+        if thread.ident is not None:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def count_finished(store: RunStore, jobs: Sequence[Job]) -> int:

@@ -14,6 +14,7 @@ HTTP, where nobody hears that a client crashed.
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import importlib.util
 import signal
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from rcb_env.env.actions import TOOLS
 from rcb_env.errors import UsageError
-from rcb_env.serve.session import Session
+from rcb_env.serve.session import Answer, Session
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -153,9 +154,31 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def _server(session: Session, called: Callable[[], None]) -> Server[Any]:
+async def _told_while_waiting(
+    act: Callable[[], Answer], tool: str, context: Any, called: Callable[[], None]
+) -> Answer:
+    """Do what takes long in a thread, and send the client progress notifications until it is done."""
     import anyio
     import anyio.to_thread
+
+    began = time.monotonic()
+
+    async def tell() -> None:
+        while True:
+            await anyio.sleep(_PROGRESS_S)
+            called()
+            waited_s = time.monotonic() - began
+            await context.session.report_progress(waited_s, None, f"{tool} is at work")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(tell)
+        answer = await anyio.to_thread.run_sync(act, abandon_on_cancel=True)
+        group.cancel_scope.cancel()
+    return answer
+
+
+def _server(session: Session, called: Callable[[], None]) -> Server[Any]:
+    import anyio
     import mcp_types as types
     from mcp.server.lowlevel import Server
 
@@ -175,26 +198,9 @@ def _server(session: Session, called: Callable[[], None]) -> Server[Any]:
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         called()
         cancelled = threading.Event()
-        began = time.monotonic()
-
-        async def tell() -> None:
-            while True:
-                await anyio.sleep(_PROGRESS_S)
-                called()
-                waited_s = time.monotonic() - began
-                await context.session.report_progress(waited_s, None, f"{params.name} is at work")
-
+        act = functools.partial(session.act, params.name, params.arguments or {}, cancelled)
         try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(tell)
-                answer = await anyio.to_thread.run_sync(
-                    session.act,
-                    params.name,
-                    params.arguments or {},
-                    cancelled,
-                    abandon_on_cancel=True,
-                )
-                group.cancel_scope.cancel()
+            answer = await _told_while_waiting(act, params.name, context, called)
         except anyio.get_cancelled_exc_class():
             cancelled.set()
             raise
