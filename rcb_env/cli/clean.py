@@ -1,4 +1,7 @@
-"""`rcb clean`: what runs that were killed have left on this machine."""
+"""`rcb clean`: removes what runs that were killed have left on this machine.
+
+Not covered: what a sandbox of somebody else's leaves.
+"""
 
 from __future__ import annotations
 
@@ -15,33 +18,38 @@ from rcb_env.cli.output import echo
     "--all",
     "of_everybody",
     is_flag=True,
-    help="Also containers in use: of runs under way, and of other machines on this engine.",
+    help="Also remove containers in use: those of runs under way, and of other machines that share the engine.",
 )
 @options.as_json
 def clean(of_everybody: bool, as_json: bool) -> None:
-    """Remove containers and temporary folders that runs which were killed have left.
+    """Remove the containers and temporary folders of runs that were killed.
 
-    Runs under way keep theirs, unless --all is given. Run directories are never touched.
+    It looks for containers of Docker and of Podman. Runs under way keep theirs, unless you give --all. Run directories
+    are never touched.
     """
     from rcb_env.errors import SandboxUnavailable
-    from rcb_env.sandbox import docker, scratch
+    from rcb_env.sandbox import docker, podman, podman_command, scratch
 
+    removers = {"Docker": docker.remove_containers}
+    if podman_command.installed():
+        removers["Podman"] = podman.remove_containers
     containers: list[str] = []
-    trouble = ""
-    try:
-        containers = docker.remove_containers(of_everybody=of_everybody)
-    except SandboxUnavailable as error:
-        trouble = str(error)
+    troubles: list[str] = []
+    for name, remove in removers.items():
+        try:
+            containers += remove(of_everybody=of_everybody)
+        except SandboxUnavailable as error:
+            troubles.append(f"no {name} containers were looked for: {error}")
     folders = [str(folder) for folder in scratch.remove_leftovers()]
     if as_json:
-        found = {"containers": containers, "folders": folders, "engine": not trouble}
-        echo(json.dumps({**found, "trouble": trouble}))
+        found = {"containers": containers, "folders": folders, "engine": not troubles}
+        echo(json.dumps({**found, "trouble": "; ".join(troubles)}))
         return
     for container in containers:
         echo(f"removed container {container[:12]}")
     for folder in folders:
         echo(f"removed folder {folder}")
-    if trouble:
-        echo(f"no containers were looked for: {trouble}", err=True)
+    for trouble in troubles:
+        echo(trouble, err=True)
     if not containers and not folders:
         echo("nothing to remove")

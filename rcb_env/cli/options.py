@@ -69,8 +69,8 @@ sandbox = click.option(
     "--sandbox",
     default="auto",
     show_default=True,
-    metavar="NAME",
-    help="Where code runs: auto, docker or bubblewrap; `rcb doctor` says what works here.",
+    metavar="NAME|MODULE:CLASS",
+    help="Where code runs: auto, bubblewrap, docker, podman, or a class of your own. `rcb doctor` says what works here.",
 )
 workers = click.option(
     "--workers",

@@ -19,6 +19,11 @@ ULIMITS = ("--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024")
 _TIMEOUT_S = 60  # of commands that start nothing
 
 
+def installed() -> bool:
+    """Whether there is such a program."""
+    return shutil.which("podman") is not None
+
+
 def program() -> str:
     """Where ``podman`` lies.
 

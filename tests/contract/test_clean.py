@@ -6,11 +6,18 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from rcb_env.errors import SandboxUnavailable
 from rcb_env.sandbox import make
 from rcb_env.sandbox.box import Box, BoxSettings
+from rcb_env.sandbox.owners import LABEL, owner
+from rcb_env.sandbox.podman_command import installed, podman
 
 _SCRATCH = """
 import time
@@ -42,7 +49,7 @@ def start(program: str, scratch: Path) -> tuple[subprocess.Popen[str], str]:
     return process, process.stdout.readline().strip()
 
 
-def end(process: subprocess.Popen[str]) -> None:
+def end(process: subprocess.Popen[Any]) -> None:
     process.kill()
     process.communicate()
 
@@ -104,6 +111,42 @@ def test_containers_of_a_killed_driver_go_and_others_stay(docker_only: str, tmp_
         box.close()
 
 
+@pytest.fixture
+def podman_image(tmp_path: Path) -> Iterator[str]:
+    """An image of one empty folder: a container of it can be made and removed."""
+    if not installed():
+        pytest.skip("Podman is not installed")
+    archive, image = tmp_path / "empty.tar", f"localhost/rcb-env-test-{tmp_path.name.lower()}"
+    with tarfile.open(archive, "w"):
+        pass
+    try:
+        podman("import", "--quiet", str(archive), image)
+    except SandboxUnavailable as error:
+        pytest.skip(str(error))
+    yield image
+    podman("rmi", "--force", image)
+
+
+def test_podmans_containers_of_a_killed_driver_go_too_and_others_stay(
+    podman_image: str, tmp_path: Path
+) -> None:
+    driver = subprocess.Popen(["sleep", "600"])
+    gone = owner(driver.pid)
+    end(driver)
+    orphan, used = (
+        podman("create", f"--label={LABEL}={whose}", podman_image, "none").strip()
+        for whose in (gone, owner())
+    )
+    try:
+        removed = clean(tmp_path)["containers"]
+        assert orphan in removed
+        assert used not in removed
+        left = podman("ps", "--all", "--quiet", "--no-trunc").split()
+        assert (orphan in left, used in left) == (False, True)
+    finally:
+        podman("rm", "--force", "--ignore", orphan, used)
+
+
 def test_a_lost_engine_is_one_line(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "rcb_env.cli", "clean"],
@@ -114,4 +157,4 @@ def test_a_lost_engine_is_one_line(tmp_path: Path) -> None:
     )
     assert done.returncode == 0
     (line,) = done.stderr.strip().splitlines()
-    assert line.startswith("no containers were looked for: no Docker engine answers")
+    assert line.startswith("no Docker containers were looked for: no Docker engine answers")
