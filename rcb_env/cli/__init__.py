@@ -2,17 +2,25 @@
 
 main.py      the group, errors and exit codes
 options.py   options that several commands share
-browse.py    rcb list, rcb show
-check.py     rcb check
-doctor.py    rcb doctor
-images.py    rcb images
-run.py       rcb run
+settings.py  options as a run's configuration, and back from a run that is resumed
+session.py   what commands that make a run share: its sandbox, its progress, its end
+progress.py  live progress
+output.py    the one way out to a terminal
+
+run.py       rcb run; arms.py: with --arms
+serve.py     rcb serve
 grade.py     rcb grade
 results.py   rcb report, rcb trajectory
 compare.py   rcb compare
 export.py    rcb export
-progress.py  live progress
-output.py    the one way out to a terminal
+browse.py    rcb list, rcb show
+check.py     rcb check
+new.py       rcb new
+suggest.py   rcb suggest
+pull.py      rcb pull
+doctor.py    rcb doctor
+images.py    rcb images
+clean.py     rcb clean
 
 Every module imports click and nothing heavy at its top; a command imports what it needs when it is called, so that
 `rcb --help` answers at once.
