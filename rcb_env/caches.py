@@ -19,6 +19,6 @@ def user_cache(name: str) -> Path:
         return Path(user_cache_dir("rcb-env")) / name
     except RuntimeError:
         raise UsageError(
-            "there is no folder for caches, since this user has no home:"
+            "this user has no home folder, so there is no place for caches:"
             " set HOME, or XDG_CACHE_HOME, to a folder that may be written"
         ) from None

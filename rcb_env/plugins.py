@@ -59,5 +59,7 @@ def _load(module: str, class_name: str, label: str, kind: str, method: str) -> t
     if found is None:
         raise UsageError(f"the module {module!r} has no class {class_name!r}")
     if not isinstance(found, type) or not callable(getattr(found, method.partition("(")[0], None)):
-        raise UsageError(f"{label!r} is no {kind}: it must be a class with a method {method}")
+        raise UsageError(
+            f"{label!r} is not a usable {kind}: it must be a class with a method {method}"
+        )
     return found

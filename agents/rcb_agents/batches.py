@@ -88,7 +88,7 @@ def ask_ahead(agent: Agent, tasks: Sequence[Task]) -> str | None:
     model = open_model(tasks[0])
     if not isinstance(model, OpenAIModel) or model.server.endpoint.api not in _DESKS:
         raise UsageError(
-            "--batch needs a batch API, as OpenAI's, Anthropic's and Google's models have one: leave it out"
+            "only OpenAI's, Anthropic's and Google's models have a batch API: leave out --batch"
         )
     folder, desk, wanted = tasks[0].batch, _DESKS[model.server.endpoint.api], tasks[0].batch_only
     state = _read(folder)
@@ -120,7 +120,7 @@ def ask_ahead(agent: Agent, tasks: Sequence[Task]) -> str | None:
         state["without"] = model.server.left_out()
         _write(folder, state)
         if not answered and wanted:
-            raise ModelRefusedRequest(f"{model.url} answered nothing of a batch: {failure}")
+            raise ModelRefusedRequest(f"{model.url} answered no question of a batch: {failure}")
     if not wanted:
         return _left(left, model) if left else None
     questions = dict(_questions(agent, tasks))

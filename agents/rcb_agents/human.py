@@ -73,7 +73,7 @@ def _call(line: str, keys: TextIO) -> ToolCall | str:
             wire = json.loads(line)
             return ToolCall(wire["tool"], wire.get("arguments") or {})
         except (ValueError, KeyError, TypeError) as error:
-            return f"this is no call: {error}"
+            return f"this is not a call: {error}"
     try:
         name, *values = shlex.split(line) or ["help"]
     except ValueError as error:

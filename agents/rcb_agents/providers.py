@@ -121,7 +121,7 @@ def resolve(settings: ModelSettings, more: Mapping[str, Provider] | None = None)
     parts = urllib.parse.urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(
-            f"{without_credentials(base_url)!r} is no address of a model's server;"
+            f"{without_credentials(base_url)!r} is not the address of a model's server;"
             " write it like http://127.0.0.1:8000/v1"
         )
     if provider is None:

@@ -83,7 +83,7 @@ def _wrong_variable(error: Exception) -> str | None:
     for name, value in proxies.items():
         if not _is_proxy_address(value):
             return (
-                f"{name} is {without_credentials(value)!r}, and that is no address of a proxy:"
+                f"{name} is {without_credentials(value)!r}, which is not the address of a proxy:"
                 f" write it like http://proxy.example:3128, or unset {name}"
             )
     if proxies:

@@ -173,7 +173,7 @@ def _read(path: Path) -> Registry:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no UTF-8 text: {error.reason}") from error
+        raise UsageError(f"{path} is not UTF-8 text: {error.reason}") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)

@@ -55,7 +55,7 @@ class SimulatedModel:
             skill = math.nan
         if (colon and key.strip() != "skill") or not 0 <= skill <= 1:
             raise UsageError(
-                f"{name!r} is no simulated model; write simulated:skill=0.5, from 0 to 1"
+                f"{name!r} is not a simulated model; write simulated:skill=0.5, from 0 to 1"
             )
         return cls(task, skill=skill)
 

@@ -68,7 +68,7 @@ def _number(record: Mapping[str, object], name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} is no number")
+        raise TypeError(f"{name} is not a number")
     if not (math.isfinite(value) and 0 <= value <= _MOST):
         raise ValueError(f"{name} is out of range")
     return value

@@ -182,7 +182,7 @@ def _read_below(root: int, path: str) -> bytes:
     with open(file, "rb") as opened:  # noqa: PTH123 - a descriptor has no path
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode):
-            raise OSError("it is no regular file any more")
+            raise OSError("it is no longer a regular file")
         if found.st_size > _MAX_FILE_BYTES:
             raise OSError(f"it has more than {_MAX_FILE_BYTES} bytes")
         return opened.read(_MAX_FILE_BYTES)

@@ -172,10 +172,10 @@ def create(paper: str, dataset: Path) -> tuple[Path, ...]:
         )
     index = dataset / INDEX
     if dataset.exists() and not dataset.is_dir():
-        raise UsageError(f"{dataset}: is no folder; name one for the data set")
+        raise UsageError(f"{dataset}: is not a folder; name one for the data set")
     if not index.exists() and dataset.is_dir() and any(dataset.iterdir()):
         raise UsageError(
-            f"{dataset}: holds files but no {INDEX}, so this is no data set; name another folder, or a new one"
+            f"{dataset}: holds files but no {INDEX}, so it is not a data set; name another folder, or a new one"
         )
     new_index = _added(index, paper) if index.exists() else _new_index(dataset, paper)
     folder = dataset / paper

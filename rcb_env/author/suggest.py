@@ -168,9 +168,11 @@ def _parse(text: str, path: str) -> ast.Module:
             warnings.simplefilter("ignore")  # about the paper's code, not about ours
             return ast.parse(text.removeprefix("\ufeff"))
     except SyntaxError as error:
-        raise UsageError(f"{path}:{error.lineno or 1}: is no Python: {error.msg}") from None
+        raise UsageError(f"{path}:{error.lineno or 1}: is not Python: {error.msg}") from None
     except ValueError:  # bytes that are no UTF-8 cannot be parsed
-        raise UsageError(f"{path}: is no Python text in UTF-8; name a source file") from None
+        raise UsageError(
+            f"{path}: is not a Python source file in UTF-8; name another file"
+        ) from None
 
 
 def _spans(tree: ast.Module, lines: Sequence[str]) -> Iterator[tuple[Kind, str, int, int]]:

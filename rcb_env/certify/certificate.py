@@ -123,7 +123,7 @@ class CertificateFile:
         except (ValueError, KeyError, TypeError):
             pass
         raise UsageError(
-            f"{path}: is no certificate of this version; write a new one with"
+            f"{path}: is not a certificate of this version; write a new one with"
             f" `rcb check --full --certificate {path}` after removing it"
         )
 
@@ -142,7 +142,9 @@ class CertificateFile:
             for id, paper in known.items()
             if (standing := self.standing(paper)) != "current"
         ]
-        found += [f"{id}: is no paper any more" for id in self._papers if id not in known]
+        found += [
+            f"{id}: is no longer a paper of the data set" for id in self._papers if id not in known
+        ]
         return found
 
     def summary(self, paper: Paper) -> str:

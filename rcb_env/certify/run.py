@@ -198,13 +198,13 @@ class _Run:
         challenges = self._paper.challenges
         blank = self._grade("empty regions", [(one, "") for one in challenges], _status)
         passes = self._grade(
-            "regions emptied to `pass`",
+            "regions replaced by `pass`",
             [(one, f"{one.region.indent}pass\n") for one in challenges],
             _status_and_cases,
         )
         for one, nothing, told in zip(challenges, blank, passes, strict=True):
             only_pass, _, failing = told.partition("\n")
-            for status, words in ((nothing, "emptied"), (only_pass, "emptied to `pass`")):
+            for status, words in ((nothing, "emptied"), (only_pass, "replaced by `pass`")):
                 if status == "passed":
                     message = f"still passes when it is {words}; add a test that needs it"
                     self._problems.append(problem_of(one, message))

@@ -33,8 +33,8 @@ from rcb_env.grading.split import SuiteTests
 Kind = Literal["empty", "pass", "leak", "guarded", "no_canary"]
 WORDS: dict[Kind, str] = {
     "empty": "still passes when it is left empty",
-    "pass": "still passes when it is emptied to `pass`",
-    "leak": "has its code in sight",
+    "pass": "still passes when it is replaced by `pass`",
+    "leak": "has its code where an agent can read it",
     "guarded": "is graded guarded",
     "no_canary": "has no canary: a suite disabled by a candidate would not be noticed",
 }
@@ -125,7 +125,7 @@ def survey(
         return SuiteReport(paper.id, len(challenges), unavailable=why)
     references = judged.look("reference", challenges, lambda one: one.reference)
     empty = judged.look("left empty", challenges, lambda one: one.masked().placeholder)
-    passing = judged.look("emptied to pass", challenges, lambda one: f"{one.region.indent}pass\n")
+    passing = judged.look("replaced by pass", challenges, lambda one: f"{one.region.indent}pass\n")
     whys = {one.id: judged.why_guarded(one) for one in challenges}
     tests = judged.tests(challenges[0])
     problems: list[Problem] = []

@@ -50,7 +50,7 @@ def play_arms(given: Mapping[str, Any], folder: Path | None, *, resume: bool) ->
             except RunBudgetSpent as error:  # of this arm; the others have their own
                 echo(str(error), err=True)
             except Interrupted:
-                echo(f"all arms go on with: rcb run --resume {folder}", err=True)
+                echo(f"to continue all arms: rcb run --resume {folder}", err=True)
                 raise
         _finish(folder, list(arms), quiet=given["quiet"], as_json=given["as_json"])
 

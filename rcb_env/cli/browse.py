@@ -24,7 +24,7 @@ def list_() -> None:
 @options.dataset
 @options.as_json
 def list_papers(dataset: str, as_json: bool) -> None:
-    """List the papers of a data set; with --json one object a line."""
+    """List the papers of a data set. With --json: one object per line."""
     from rcb_env.dataset.loading import load_dataset
 
     rows = [
@@ -49,7 +49,7 @@ def list_papers(dataset: str, as_json: bool) -> None:
 def list_challenges(
     dataset: str, papers: Sequence[str], challenges: Sequence[str], as_json: bool
 ) -> None:
-    """List challenges; with --json one object a line: id, paper, file, hint, lines."""
+    """List challenges. With --json: one object per line, with id, paper, file, hint and lines."""
     from rcb_env.dataset.loading import load_dataset
 
     rows = [
@@ -68,7 +68,7 @@ def list_challenges(
 @list_.command("agents")
 @options.as_json
 def list_agents(as_json: bool) -> None:
-    """List the agents and their settings (``--agent NAME:setting=value,…``); with --json one object a line."""
+    """List the agents and their settings (`--agent NAME:setting=value,…`). With --json: one object per line."""
     from importlib.metadata import entry_points
 
     from rcb_env.play.registry import AGENTS
@@ -124,12 +124,12 @@ def _settings(agent: type[Any]) -> dict[str, object]:
 @click.argument("challenge")
 @options.dataset
 @click.option("--paper", "with_paper", is_flag=True, help="Also print the paper's text.")
-@click.option("--reference", is_flag=True, help="Also print the code that is missing.")
+@click.option("--reference", is_flag=True, help="Also print the missing code.")
 @options.as_json
 def show(challenge: str, dataset: str, with_paper: bool, reference: bool, as_json: bool) -> None:
     """Show a challenge: its hint, its size, and the files an agent sees.
 
-    Says which data set it is from, and which other known data set has the same id.
+    It also says which data set the challenge is from, and which other known data sets have the same id.
     """
     from rcb_env.dataset.loading import load_dataset
     from rcb_env.errors import UsageError

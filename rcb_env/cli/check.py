@@ -25,22 +25,26 @@ if TYPE_CHECKING:
 @click.argument("papers", nargs=-1, metavar="[PAPER]...")
 @options.dataset
 @click.option(
-    "--full", is_flag=True, help="Every mutant, more repeats, other threads and hash seeds."
+    "--full",
+    is_flag=True,
+    help="Try every mutant, more repeats, and other thread counts and hash seeds.",
 )
 @click.option(
     "--certificate",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="With --full: write what was found to FILE. Without: papers that FILE certifies as they are get a light check.",
+    help="With --full: write the results to FILE. Without: a paper that has not changed since gets a light check.",
 )
 @options.sandbox
 @options.workers
 @click.option(
     "--strict",
     is_flag=True,
-    help="Findings about a public data set are wrong as well: exit code 1.",
+    help="Findings about a public data set also give exit code 1.",
 )
-@click.option("--no-cache", is_flag=True, help="Judge again what was judged before.")
+@click.option(
+    "--no-cache", is_flag=True, help="Grade everything again, also what was graded before."
+)
 @options.as_json
 def check(
     papers: Sequence[str],
@@ -53,16 +57,17 @@ def check(
     no_cache: bool,
     as_json: bool,
 ) -> None:
-    """Certify papers: all of a data set, or those named by id. Exit code 1 if anything is wrong.
+    """Certify papers: all of a data set, or those you name. Exit code 1 if anything is wrong.
 
-    A paper passes when its reference passes again and again, its emptied regions and nearly all small faults in them
-    fail, its outputs depend on what cases draw, and no region's code stands elsewhere in what an agent sees. A light check grades the reference and emptied
-    regions as ever, but only two faults a region.
+    A paper passes if its reference passes every time, if empty regions and nearly all small faults fail, if outputs
+    depend on the inputs that its cases draw, and if an agent cannot read a region's code elsewhere in its files. A
+    light check does the same, but tries only two faults per region.
 
-    Of a public data set (researchcodebench) it is said which papers work here, and which regions pass when they are left
-    empty (just those that `rcb run --agent noop` passes) or emptied to `pass`, have their code in sight, or have no
-    canary. These are findings and no faults of this installation: the exit code is 1 only if a reference does not pass,
-    a grading failed, or no paper works; with --strict, also for any finding and any paper that does not work.
+    For a public data set (researchcodebench) the check lists the papers that work here. It also lists the regions that
+    pass when they are left empty (`rcb run --agent noop` passes just these) or replaced by `pass`, those whose code can
+    be read elsewhere, and those without a canary. These are findings about the data set, not errors of your
+    installation. The exit code is 1 only if a reference fails, if grading fails, or if no paper works; with --strict
+    also for any finding, and for any paper that does not work.
     """
     from rcb_env import sandbox as sandboxes
     from rcb_env.certify import CertificateFile
@@ -251,8 +256,8 @@ def _counts(reports: Sequence[SuiteReport]) -> list[str]:
     """What was found, in numbers."""
     kinds: tuple[tuple[Kind, str], ...] = (
         ("empty", "pass when left empty"),
-        ("pass", "pass when emptied to `pass`"),
-        ("leak", "have their code in sight"),
+        ("pass", "pass when replaced by `pass`"),
+        ("leak", "have their code where an agent can read it"),
         ("guarded", "are graded guarded"),
         ("no_canary", "have no canary"),
     )

@@ -15,15 +15,17 @@ from rcb_env.cli.output import console, echo
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="A B | FOLDER")
-@click.option("--brief", is_flag=True, help="No rates by effort and no list of challenges.")
+@click.option(
+    "--brief", is_flag=True, help="Leave out the rates by effort and the list of challenges."
+)
 @options.as_json
 def compare(runs: Sequence[str], brief: bool, as_json: bool) -> None:
     """Compare runs: B against A, on the challenges that both planned.
 
-    Prints both rates, plain and scaled, the difference with its 95 % interval (paired, over papers), the exact McNemar
-    p, the challenges that only one of them solved, and pass rates by test runs, actions, model calls, tokens and money.
-    More than two runs, or a folder that holds runs (`rcb run --arms` makes one), are compared pair by pair. With --json:
-    one object for each pair, one a line.
+    It prints the pass rates of both, plain and scaled, and their difference with a 95 % interval (paired, over papers);
+    the exact McNemar p-value; the challenges that only one of them solved; and pass rates by test runs, actions, model
+    calls, tokens and money. It compares more than two runs, or the runs of a folder (`rcb run --arms` makes one), pair
+    by pair. With --json: one object per line, one for each pair.
     """
     from rcb_env.cli.results import expanded, tell_problems
     from rcb_env.errors import UsageError

@@ -38,12 +38,12 @@ class Finding:
 @click.option(
     "--prepare",
     is_flag=True,
-    help="Also install the packages of boxes now, where they are missing.",
+    help="Also install the packages of boxes now, if they are missing.",
 )
 @click.option(
     "--conformance",
-    metavar="NAME",
-    help="Instead try in real boxes of this sandbox all that every sandbox must do; module:Class for one of your own.",
+    metavar="NAME|MODULE:CLASS",
+    help="Instead, test in real boxes whether this sandbox does all that a sandbox must do.",
 )
 @options.dataset
 @options.quiet
@@ -51,7 +51,7 @@ class Finding:
 def doctor(
     prepare: bool, conformance: str | None, dataset: str, quiet: bool, as_json: bool
 ) -> None:
-    """Say what works on this machine. Exit code 0 if code can be run in at least one sandbox."""
+    """Check what works on this machine. Exit code 0 if at least one sandbox can run code."""
     from rcb_env import sandbox
     from rcb_env.dataset.loading import load_dataset
     from rcb_env.sandbox.images import realise

@@ -20,17 +20,20 @@ _FORMS = ("sft", "preference", "rl")
     "form",
     type=click.Choice(_FORMS),
     required=True,
-    help="sft: solved episodes; preference: solved against failed on one challenge; rl: all.",
+    help="sft: solved episodes. preference: pairs of a solved and a failed episode of one challenge. rl: all episodes.",
 )
 @click.option(
-    "--out", required=True, metavar="FILE", help="Ends with .jsonl or .parquet (needs pyarrow)."
+    "--out",
+    required=True,
+    metavar="FILE",
+    help="The file to write. Its name ends with .jsonl or .parquet (which needs pyarrow).",
 )
 @click.option(
     "--reward",
     default="sparse",
     show_default=True,
     metavar="SPEC",
-    help="What steps earn: sparse, cases, lines or shaped, with settings or without:"
+    help="How steps are rewarded: sparse, cases, lines or shaped. Settings may follow:"
     " cases:shaping=0.5,step_cost=0.01",
 )
 @click.option(
@@ -38,18 +41,18 @@ _FORMS = ("sft", "preference", "rl")
     type=click.Choice(("objects", "text")),
     default="objects",
     show_default=True,
-    help="Arguments of tool calls: objects, as chat templates need them, or JSON text, as OpenAI's API has it.",
+    help="How arguments of tool calls are written. objects: as chat templates need them. text: as JSON text, as in OpenAI's API.",
 )
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 def export(
     runs: Sequence[str], form: str, out: str, reward: str, arguments: str, force: bool
 ) -> None:
     """Write runs as training data: chat messages with tool calls and masks.
 
-    A folder that holds runs stands for all of them. The messages are the assignment, the tool calls and their answers,
-    with the model's reasoning where the server showed it. The mask is 1 for what the model wrote. Some agents make the
-    calls for their model (single-shot, repair, best-of-n, plan): the prompts that they sent it are not in the rows;
-    `rcb trajectory` shows them. If no episode gives a row, no FILE is written and the exit code is 1.
+    A folder of runs stands for all of them. The messages are the assignment, the tool calls and their answers, with the
+    model's reasoning if the server showed it. The mask is 1 for what the model wrote. Some agents make the tool calls
+    for their model (single-shot, repair, best-of-n, plan). Their prompts are not in the rows; `rcb trajectory` shows
+    them. If no episode gives a row, FILE is not written and the exit code is 1.
     """
     from rcb_env.cli.results import expanded
     from rcb_env.env.rewards import reward_spec

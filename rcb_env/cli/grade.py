@@ -16,15 +16,17 @@ from rcb_env.env.settings import Extractor, Rules
 @click.option(
     "--dataset",
     metavar="NAME|FOLDER",
-    help="The papers.  [default: `bundled`; for a RUN, what it was made with]",
+    help="The data set.  [default: `bundled`; for a RUN, the one it was made with]",
 )
 @options.papers
 @options.challenges
 @options.settings(Rules, only=("extractor",))
 @options.workers
 @options.sandbox
-@click.option("--out", metavar="DIR", help="The new run directory.  [default: runs/<time>-<name>]")
-@click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@click.option(
+    "--out", metavar="DIR", help="The folder of the new run.  [default: runs/<time>-<name>]"
+)
+@click.option("--resume", is_flag=True, help="Continue the run in --out.")
 @options.quiet
 @options.as_json
 def grade(
@@ -40,11 +42,11 @@ def grade(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Grade completions of a file, or judge the candidates of a run again.
+    """Grade the completions in a file, or grade the code of a run again.
 
-    A file holds one JSON object a line: `challenge`, `sample`, and `completion` (a model's whole reply, from which
-    the code is extracted) or `code` (goes into the region as it is). With --papers or --challenges, what the file lacks
-    of them counts as missing.
+    Each line of the file is a JSON object with `challenge`, `sample`, and either `completion` (a model's whole reply;
+    the code is extracted from it) or `code` (put into the region as it is). With --papers or --challenges, a challenge
+    that the file lacks counts as missing.
     """
     from rcb_env.cli.session import finish, prepare_sandbox, show_progress
     from rcb_env.dataset.loading import load_dataset
@@ -58,9 +60,11 @@ def grade(
         raise UsageError("--resume needs --out: which run?")
     again = path.is_dir()
     if again and (papers or challenges):
-        raise UsageError("a run is judged again as a whole: leave out --papers and --challenges")
+        raise UsageError("a run is graded again as a whole: leave out --papers and --challenges")
     if again and extractor != "robust":
-        raise UsageError("a run's code is extracted already: --extractor is for files of replies")
+        raise UsageError(
+            "--extractor is only for files of replies: the code of a run is extracted already"
+        )
     if again:
         made_with = _made_with(path)
         dataset = dataset or made_with

@@ -16,23 +16,23 @@ _sandbox = click.option(
     type=click.Choice(("docker", "podman")),
     default="docker",
     show_default=True,
-    help="Whose images they are.",
+    help="Which of the two has the images.",
 )
 
 
 @click.group()
 def images() -> None:
-    """Build, list and remove the images of boxes in Docker or Podman (bubblewrap needs none)."""
+    """Build, list and remove images for boxes in Docker or Podman. bubblewrap needs none."""
 
 
 @images.command()
 @click.argument("image", required=False)
 @click.option(
-    "--base", metavar="IMAGE", help="What to build on: an image with a Python 3.11 or newer."
+    "--base", metavar="IMAGE", help="The image to build on. It needs Python 3.11 or newer."
 )
 @_sandbox
 def build(image: str | None, base: str | None, sandbox: str) -> None:
-    """Build an image, or those of the bundled papers, unless built already."""
+    """Build an image, or all images of the bundled papers, if they are not built yet."""
     from rcb_env.dataset.loading import load_dataset
 
     kept = _images(sandbox)
@@ -50,7 +50,7 @@ def build(image: str | None, base: str | None, sandbox: str) -> None:
 @_sandbox
 @options.as_json
 def list_images(sandbox: str, as_json: bool) -> None:
-    """List the images that are built, and whether the present lock files ask for them."""
+    """List the images that are built, and whether the current lock files need them."""
     for image in _images(sandbox).built():
         if as_json:
             echo(json.dumps(asdict(image)))
@@ -62,7 +62,7 @@ def list_images(sandbox: str, as_json: bool) -> None:
 @images.command()
 @_sandbox
 def prune(sandbox: str) -> None:
-    """Remove the images that no present lock file asks for."""
+    """Remove the images that no current lock file needs."""
     for tag in _images(sandbox).prune():
         echo(tag)
 

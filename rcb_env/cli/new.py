@@ -17,14 +17,14 @@ from rcb_env.cli.output import echo
     default=Path("drafts"),
     show_default=True,
     metavar="FOLDER",
-    help="The data set it is added to; made if there is none.",
+    help="The folder of the data set. It is made if there is none.",
 )
 def new(paper: str, dataset: Path) -> None:
-    """Make a folder for a new PAPER, its id, and add it to the data set's papers.yaml.
+    """Make a folder for a new paper with the id PAPER, and add it to the data set's papers.yaml.
 
-    The folder holds every file a paper needs and an example that passes its tests. `rcb check` lists what remains to be
-    written; `rcb suggest` proposes regions of the paper's code. Whatever plays a data set plays all its papers, so an
-    unfinished one belongs into a data set of its own.
+    The folder holds every file a paper needs, and an example that passes its tests. `rcb check` lists what you still
+    have to write. `rcb suggest` proposes regions of the paper's code. A run plays all papers of its data set, so keep
+    an unfinished paper in a data set of its own.
     """
     from rcb_env.author.scaffold import create
     from rcb_env.dataset import bundled
@@ -35,4 +35,4 @@ def new(paper: str, dataset: Path) -> None:
     echo(f"Regions for its code:        rcb suggest {dataset / paper / 'src' / 'example.py'}")
     default = dataset.resolve() == bundled.folder("papers").resolve()
     chosen = "without --dataset" if default else f"with --dataset {dataset}"
-    echo(f"Finished or not, it is listed and played: rcb list, rcb run {chosen}")
+    echo(f"It is listed and played already, finished or not: rcb list, rcb run {chosen}")

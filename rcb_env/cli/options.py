@@ -42,21 +42,21 @@ dataset = click.option(
     default="bundled",
     show_default=True,
     metavar="NAME|FOLDER",
-    help="The papers: `bundled`, `researchcodebench` (after `rcb pull`), or a folder with papers.yaml.",
+    help="The data set: `bundled`, `researchcodebench` (run `rcb pull` first), or a folder with a papers.yaml.",
 )
 papers = click.option(
     "--papers",
     multiple=True,
     callback=split_commas,
     metavar="A,B",
-    help="Only challenges of these papers.",
+    help="Take only challenges of these papers.",
 )
 challenges = click.option(
     "--challenges",
     multiple=True,
     callback=split_commas,
     metavar="X,Y",
-    help="Only these challenges.",
+    help="Take only these challenges.",
 )
 as_json = click.option(
     "--json",
@@ -64,7 +64,7 @@ as_json = click.option(
     is_flag=True,
     help="For scripts: JSON on stdout, everything else on stderr.",
 )
-quiet = click.option("--quiet", "-q", is_flag=True, help="Print only what is wrong, and progress.")
+quiet = click.option("--quiet", "-q", is_flag=True, help="Print only progress, and what is wrong.")
 sandbox = click.option(
     "--sandbox",
     default="auto",
@@ -77,7 +77,7 @@ workers = click.option(
     type=click.IntRange(min=1),
     default=2,
     show_default=True,
-    help="How many episodes are played at once.",
+    help="How many episodes are played, or gradings made, at once.",
 )
 
 

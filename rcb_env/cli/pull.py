@@ -13,13 +13,13 @@ from rcb_env.cli.output import echo
     "--from",
     "source",
     metavar="PATH|URL",
-    help="A mirror or a local clone to take it from.  [default: the data set's own repository]",
+    help="A mirror or a local clone to copy from.  [default: the data set's own repository]",
 )
 def pull(name: str, source: str | None) -> None:
-    """Get a published data set (researchcodebench), once; then --dataset NAME works everywhere.
+    """Download a published data set (researchcodebench) once. Then --dataset NAME works everywhere.
 
-    The copy is one pinned commit and is checked to be what was published. It goes to the user's cache. Pulling again
-    checks the copy, and replaces it if it was changed.
+    The copy is one pinned commit in your cache folder, checked to be what was published. If you pull again, rcb checks
+    the copy and replaces it if it was changed.
     """
     from rcb_env.dataset.published import PUBLISHED
     from rcb_env.dataset.pull import pull as pull_now

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.option("--brief", is_flag=True, help="Only the table with one row for each run.")
-@click.option("--csv", "as_csv", is_flag=True, help="One row for each planned episode of one run.")
+@click.option("--brief", is_flag=True, help="Print only the table with one row per run.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print one row per planned episode of one run.")
 @options.as_json
 def report(runs: Sequence[str], brief: bool, as_csv: bool, as_json: bool) -> None:
-    """Report on runs: pass rate, scaled pass rate, intervals, coverage, per paper.
+    """Report on runs: pass rate, scaled pass rate, intervals and coverage, also for each paper.
 
-    Names the challenges that were not solved. A folder that holds runs stands for all of them. With --json: one object
-    for each run, one a line, in the order given.
+    It names the challenges that were not solved. A folder of runs stands for all of them. With --json: one object per
+    line, one for each run, in the order given.
 
-    The column "95 %" says how far a rate may be off for other papers like these. It treats a paper as one draw, since
-    its challenges succeed and fail together.
+    The column "95 %" tells how far a rate may be off for other papers like these. It counts each paper as one draw,
+    because the challenges of a paper tend to succeed or fail together.
     """
     from rcb_env.errors import UsageError
     from rcb_env.report import export, summary
@@ -89,13 +89,13 @@ def expanded(runs: Sequence[str]) -> list[Path]:
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Which of the challenge's episodes, from 0.",
+    help="Which episode of the challenge, counted from 0.",
 )
-@click.option("--longest", is_flag=True, help="Choose the episode with the most steps.")
+@click.option("--longest", is_flag=True, help="Print the episode with the most steps.")
 @click.option(
     "--max-chars",
     type=click.IntRange(min=1),
-    help="Cut texts that are longer, and say by how much.",
+    help="Cut longer texts, and say by how much.",
 )
 @options.as_json
 def trajectory(
@@ -108,8 +108,8 @@ def trajectory(
 ) -> None:
     """Print an episode of a run step by step, as Markdown. Without CHALLENGE: list the episodes.
 
-    Of code that was graded and not played, prints the code and what is wrong with it. With --json: the records as they
-    are stored, or one object for each episode, one a line.
+    For code that was graded and not played, it prints the code and what is wrong with it. With --json: the stored
+    records, or one object per line for each episode.
     """
     from rcb_env.report.trajectory import read_trajectory
     from rcb_env.runs.store import RunStore

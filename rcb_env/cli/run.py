@@ -21,48 +21,60 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
 
 @click.command()
 @click.option(
-    "--agent", metavar="NAME[:SETTING=VALUE,...]", help="Who plays; see `rcb list agents`."
+    "--agent",
+    metavar="NAME[:SETTING=VALUE,...]",
+    help="The agent that plays. `rcb list agents` lists them.",
 )
 @click.option(
     "--arms",
     multiple=True,
     metavar="AGENT,AGENT,...",
-    help="Several agents instead: each plays the same challenges, with the same seeds and budgets.",
+    help="Several agents instead of one. Each plays the same challenges, with the same seeds and budgets.",
 )
 @click.option(
-    "--model", metavar="NAME", help="The model it uses, as its server calls it, or provider/name."
+    "--model",
+    metavar="NAME",
+    help="The model that the agent asks: its name at the server, or provider/name.",
 )
 @click.option(
     "--base-url",
     metavar="URL",
-    help="A server's address, with its /v1.  [default: OPENAI_BASE_URL]",
+    help="The address of the model's server, which ends with /v1.  [default: $OPENAI_BASE_URL]",
 )
 @click.option(
     "--api",
     type=click.Choice(("auto", "chat", "responses", "anthropic", "google")),
     default="auto",
     show_default=True,
-    help="What it is spoken to in: OpenAI's chat completions or responses, Anthropic's or Google's own; auto: the"
-    " own one for anthropic/ and google/, chat completions for all others and wherever an address is given.",
+    help="The API that the server speaks: OpenAI's chat completions or responses, Anthropic's or Google's. auto: the"
+    " provider's own for anthropic/ and google/ models without --base-url, chat completions for all others.",
 )
 @click.option(
     "--models",
     "models_file",
     metavar="FILE",
-    help="Prices, windows and cutoffs of models, and providers, in YAML; before the built-in ones.",
+    help="A YAML file of providers, and of prices, context windows and cutoffs of models. It overrides the built-in ones.",
 )
 @click.option(
     "--cache",
     metavar="auto|off|DIR",
     default="auto",
     show_default=True,
-    help="Where replies are kept, so that the same request is asked once; auto: in your cache, but"
-    " nothing of servers on this machine.",
+    help="Where replies are kept, so that the same request is sent only once. auto: your cache folder, but nothing from"
+    " servers on this machine.",
 )
-@click.option("--temperature", type=click.FloatRange(min=0), default=0.0, show_default=True)
-@click.option("--max-tokens", type=_positive, help="Longest reply, in tokens, reasoning included.")
-@click.option("--context-tokens", type=_positive, help="The model's window, in tokens.")
-@click.option("--reasoning-effort", metavar="LEVEL", help="Passed on to the model as it is.")
+@click.option(
+    "--temperature",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="The model's sampling temperature.",
+)
+@click.option("--max-tokens", type=_positive, help="Longest reply in tokens, reasoning included.")
+@click.option(
+    "--context-tokens", type=_positive, help="Size of the model's context window in tokens."
+)
+@click.option("--reasoning-effort", metavar="LEVEL", help="Passed to the model unchanged.")
 @click.option(
     "--model-timeout",
     "timeout_s",
@@ -70,29 +82,35 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
     default=600.0,
     show_default=True,
     metavar="S",
+    help="Longest wait for one reply, in seconds.",
 )
 @click.option(
-    "--model-retries", "max_retries", type=click.IntRange(min=0), default=5, show_default=True
+    "--model-retries",
+    "max_retries",
+    type=click.IntRange(min=0),
+    default=5,
+    show_default=True,
+    help="How often a request is sent again if no reply comes.",
 )
 @click.option(
     "--input-price",
     "input_usd_per_mtok",
     type=click.FloatRange(min=0),
     metavar="USD",
-    help="Per million tokens.",
+    help="Price of a million prompt tokens.",
 )
 @click.option(
     "--output-price",
     "output_usd_per_mtok",
     type=click.FloatRange(min=0),
     metavar="USD",
-    help="Per million tokens.",
+    help="Price of a million reply tokens.",
 )
 @options.selection
 @click.option(
-    "--samples", type=_positive, default=1, show_default=True, help="Episodes for each challenge."
+    "--samples", type=_positive, default=1, show_default=True, help="Episodes per challenge."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of everything random.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random.")
 @options.workers
 @options.settings(Shown, Rules)
 @click.option(
@@ -100,38 +118,38 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
     "run_tokens",
     type=options.OrNone(_positive),
     metavar="N|none",
-    help="Most tokens all episodes may use together, by an estimate of each prompt; calls at once can go over.",
+    help="Most tokens of all episodes together. Prompts are estimated, and calls made in parallel can go over.",
 )
 @click.option(
     "--run-budget-usd",
     "run_cost_usd",
     type=options.OrNone(_more_than_zero),
     metavar="USD|none",
-    help="Most all episodes may cost together; the calls under way can go over.",
+    help="Most US dollars of all episodes together. Calls under way can go over.",
 )
 @click.option(
     "--batch/--no-batch",
-    help="Ask all questions of --agent single-shot at once, at half the price, through the batch API of OpenAI,"
-    " Anthropic or Google. They take up to a day: leave, and collect them with --resume.",
+    help="Send all questions of --agent single-shot at once, through the batch API of OpenAI, Anthropic or Google, at half"
+    " the price. The answers take up to a day: collect them with --resume.",
 )
 @options.sandbox
-@click.option("--out", metavar="DIR", help="The run directory.  [default: runs/<time>-<agent>]")
+@click.option("--out", metavar="DIR", help="The run's folder.  [default: runs/<time>-<agent>]")
 @click.option(
     "--resume",
     metavar="[DIR]",
     is_flag=False,
     flag_value="",
-    help="Go on with the run in DIR (or --out); what is not given here is as it was.",
+    help="Continue the run in DIR (or --out). Options that you leave out keep their values.",
 )
 @options.quiet
 @options.as_json
 @click.pass_context
 def run(context: click.Context, /, **given: Any) -> None:
-    """Let an agent play challenges. Finished episodes are on disk at once; Ctrl-C loses none.
+    """Let an agent play challenges. Each finished episode is saved at once, so Ctrl-C loses none.
 
-    Needs --agent or --arms, except with --resume. Arms make one run each, side by side in --out; `rcb report` and
-    `rcb compare` take that folder. Ends with a table (stderr with --json), and with --json one object as the
-    last line of stdout: run, planned, states, pass_rate and scaled_pass_rate in percent.
+    Give --agent or --arms, unless you give --resume. Each arm gets a run of its own, side by side in --out; `rcb
+    report` and `rcb compare` take that folder. The command ends with a table. With --json the table goes to stderr, and
+    the last line of stdout is one object: run, planned, states, pass_rate and scaled_pass_rate (in percent).
     """
     from rcb_env.cli.arms import play_arms
     from rcb_env.runs.folders import arms_of
@@ -187,7 +205,7 @@ def _check(
 
 def _play(given: Mapping[str, Any], folder: Path | None, *, resume: bool) -> None:
     """Play or go on with the run of one agent."""
-    from rcb_env.errors import ModelError, ModelRefusedRequest, UsageError
+    from rcb_env.errors import ModelRefusedRequest, UsageError
     from rcb_env.runs import ask_ahead, default_folder, open_run, run_experiment
     from rcb_env.runs.plan import planned
     from rcb_env.runs.spending import RunBudgetSpent
@@ -205,14 +223,13 @@ def _play(given: Mapping[str, Any], folder: Path | None, *, resume: bool) -> Non
         for problem in store.problems:
             echo(problem, err=True)
         try:
-            waits = ask_ahead(config, store)
-        except (ModelError, UsageError):
+            waits = ask_ahead(config, store) if config.batch else None
+        except UsageError:
             store.discard_if_unused()
             raise
         if waits is not None:
             echo(waits, err=True)
-            if config.batch:
-                return
+            return
         title = store.record["config"]["agent"]  # in its shortest form, as in reports
         with show_progress(title, f"sandbox: {sandbox} ({why})") as tell:
             try:

@@ -24,42 +24,45 @@ _NAME = re.compile(r"^[\w.-]+$")
 
 @click.command()
 @click.argument("challenge")
-@click.option("--mcp", is_flag=True, help="Over the Model Context Protocol, by stdin and stdout.")
+@click.option("--mcp", is_flag=True, help="Speak the Model Context Protocol over stdin and stdout.")
 @click.option(
-    "--http", metavar="[HOST:]PORT", help="Over HTTP instead, at /mcp; port 0 takes a free one."
+    "--http",
+    metavar="[HOST:]PORT",
+    help="With --mcp: speak it over HTTP instead, at path /mcp. Port 0 means any free port.",
 )
 @click.option(
     "--idle-seconds",
     type=click.FloatRange(min=0, min_open=True),
     default=1800.0,
     show_default=True,
-    help="Over HTTP: a client that is silent for so long has left.",
+    help="With --http: a client that is silent for so long counts as gone.",
 )
-@click.option("--client", metavar="NAME", help="What reports call the agent that plays.")
+@click.option("--client", metavar="NAME", help="The agent's name in reports.")
 @options.selection
 @click.option(
     "--samples",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Episodes for each challenge of the run; this command plays one.",
+    help="Episodes per challenge of the run. This command plays one of them.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of everything random.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random.")
 @options.settings(Shown, Rules, ours=False)
 @options.sandbox
 @click.option(
     "--out",
     metavar="DIR",
-    help="The run directory; one that is there already is gone on with.  [default: runs/<time>-mcp]",
+    help="The run's folder. A run that is already there is continued.  [default: runs/<time>-mcp]",
 )
 @options.quiet
 @click.pass_context
 def serve(context: click.Context, /, **given: Any) -> None:
-    """Let an outside agent play CHALLENGE: the episode's actions are the tools of an MCP server.
+    """Let an outside agent play CHALLENGE. An MCP server offers it the episode's actions as tools.
 
-    The episode ends with submit, with a spent budget, or when the client leaves, and stands in the run directory like
-    any other. With --papers or --challenges the run plans those too: serve them one after the other into the same
-    --out; what is not played counts as missing. What the client's model costs is not known here.
+    The episode ends when the agent submits, when a budget is spent, or when the client leaves. It is stored in the
+    run's folder like any other. With --papers or --challenges the run plans those challenges too: serve them one after
+    the other with the same --out. What is not played counts as missing. rcb does not know what the client's model
+    costs.
     """
     from rcb_env.cli.results import print_tables
     from rcb_env.cli.session import prepare_sandbox
@@ -111,7 +114,7 @@ def _address(text: str) -> tuple[str, int]:
 
     found = _ADDRESS.match(text)
     if found is None or int(found["port"]) > 65_535:
-        raise UsageError(f"--http {text!r} is no address; write 8000 or 127.0.0.1:8000")
+        raise UsageError(f"--http {text!r} is not an address; write 8000 or 127.0.0.1:8000")
     return found["host"] or "127.0.0.1", int(found["port"])
 
 

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     multiple=True,
     callback=options.split_commas,
     metavar="1,3",
-    help="Write the tags of these proposals into FILE.",
+    help="Write tags for these proposals into FILE.",
 )
 @options.as_json
 def suggest(file: Path, numbers: tuple[str, ...], as_json: bool) -> None:
-    """Propose regions of FILE, best first, and the files its paper has to show beside it.
+    """Propose regions of FILE, best first, and the files that agents should see beside it.
 
-    Functions, loops, conditionals and `with` blocks are proposed, with their lines of code and the number of small faults
-    that can be made in them: a region in which little can go wrong tells agents apart badly. INSIDE is the number of the
-    proposal around it. Write the hint and the choice yourself; a proposal is where to start.
+    It proposes functions, loops, conditionals and `with` blocks. It shows their lines of code and how many small faults
+    can be made in them: if little can go wrong in a region, it hardly tells agents apart. INSIDE is the number of the
+    proposal around it. Choose for yourself and write the hints yourself: the proposals are a start.
     """
     from rcb_env.author.suggest import context, paper_folder, proposals, tagged, to_annotate
     from rcb_env.errors import UsageError

@@ -69,7 +69,7 @@ def load_dataset(name_or_folder: str | Path = "bundled") -> Dataset:
     if (folder / "paper.yaml").is_file():
         resolved = folder.resolve()
         return Dataset(name=resolved.name, papers=(_load_native(folder, resolved.name),))
-    raise UsageError(f"{folder}: no papers.yaml here, so this is no data set")
+    raise UsageError(f"{folder}: there is no papers.yaml, so it is not a data set")
 
 
 # --- papers.yaml ------------------------------------------------------------------------------

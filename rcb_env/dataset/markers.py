@@ -124,7 +124,7 @@ def find_regions(text: str, *, path: str) -> tuple[Region, ...]:
             ends[_close(end[2], end[1], number, opened, found, path)] = number
         elif _ALMOST.match(line):
             raise PaperError(
-                f"this looks like a tag but is none: {line.strip()!r}. Write"
+                f"this looks like a tag but is not one: {line.strip()!r}. Write"
                 ' `# <paper2code name="HINT">` or `# </paper2code name="HINT">`, alone on its line',
                 path=path,
                 line=number + 1,

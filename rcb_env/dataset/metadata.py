@@ -38,7 +38,7 @@ def _to_date(value: object) -> object:
         try:
             return datetime.date.fromisoformat(value)
         except ValueError as error:
-            raise ValueError(f"{value} is no day of the calendar: {error}") from error
+            raise ValueError(f"{value} is not a date: {error}") from error
     raise ValueError(f"write a day as 2025-03-13 (quotes are allowed), not {value!r}")
 
 
@@ -53,7 +53,7 @@ def _to_path(value: object) -> object:
         parts = value.split("/")
         if value.startswith("/") or "\\" in value or {"", ".", ".."} & set(parts):
             raise ValueError(
-                f"{value!r} is no path inside the paper's folder; write it like src/model.py"
+                f"{value!r} is not a path inside the paper's folder; write it like src/model.py"
             )
     return value
 
@@ -167,13 +167,13 @@ def read_yaml(path: Path) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise PaperError(
-            f"is no valid YAML: {error.problem or error.context}",
+            f"is not valid YAML: {error.problem or error.context}",
             path=shown,
             line=mark.line + 1 if mark else None,
         ) from None
     except yaml.YAMLError as error:
         reason = str(error).splitlines()[0]
-        raise PaperError(f"is no valid YAML: {reason}", path=shown) from None
+        raise PaperError(f"is not valid YAML: {reason}", path=shown) from None
     if node is None:
         raise PaperError("is empty", path=shown)
     lines: dict[tuple[str | int, ...], int] = {}

@@ -272,7 +272,7 @@ def _write_files(repository: git.Repo, wanted: Published, address: str, copy: Pa
         if not (path.startswith(f"{wanted.folder}/") or path in wanted.kept):
             continue
         if not stat.S_ISREG(blob.mode):
-            raise UsageError(f"{without_credentials(address)}: {path} is no plain file")
+            raise UsageError(f"{without_credentials(address)}: {path} is not a plain file")
         target = copy / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(blob.data_stream.read())

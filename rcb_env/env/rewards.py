@@ -119,7 +119,7 @@ def _settings(text: str) -> dict[str, Any]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
-            raise UsageError(f"{part!r} is no setting of a reward: write name=value")
+            raise UsageError(f"{part!r} is not a setting of a reward: write name=value")
         if key not in _NUMBERS:
             found[key] = value
             continue

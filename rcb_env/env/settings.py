@@ -152,15 +152,15 @@ class Shown(Settings):
     """What an agent is shown."""
 
     paper: PaperShown = "full"
-    """How much of the paper the agent can read; sections: what speaks of the missing part."""
+    """How much of the paper the agent can read. sections: only those about the missing part."""
     with_hint: bool = True
     """Whether the agent is told in a few words what is missing."""
     with_context: bool = True
     """Whether the agent can read the paper's other files."""
     interface: bool = True
-    """Whether the agent is told which names later code reads from the missing part."""
+    """Whether the agent is told which names of the missing part later code uses."""
     protocol: Annotated[PromptProtocol, Mark(ours=True)] = "own"
-    """Whose prompt asks for a missing piece of code: official follows the public benchmark's."""
+    """Which prompt asks for the missing code. official: like the public benchmark's."""
 
     @property
     def with_paper(self) -> bool:
@@ -181,11 +181,11 @@ class Budgets(Settings):
     """
 
     tokens: Annotated[int | None, Mark(more_than=0, option="--budget-tokens", ours=True)] = None
-    """Most tokens an episode may use, prompts (estimated before each call) and replies together."""
+    """Most tokens of an episode, prompts and replies together. Prompts are estimated before each call."""
     cost_usd: Annotated[float | None, Mark(more_than=0, option="--budget-usd", ours=True)] = None
-    """Most an episode may cost, in US dollars; the call that goes over is the last one."""
+    """Most US dollars of an episode. The call that goes over is the last one."""
     wall_s: Annotated[float | None, Mark(more_than=0, option="--budget-seconds")] = None
-    """Longest an episode may take, in seconds; calls and programs end with it, tests do not."""
+    """Longest time of an episode, in seconds. Model calls and programs are cut off then, tests are not."""
 
 
 @dataclass(frozen=True)
@@ -193,17 +193,17 @@ class Rules(Settings):
     """The rules an agent plays by."""
 
     feedback: Feedback = "messages"
-    """What run_tests tells an agent."""
+    """What run_tests tells the agent."""
     extractor: Annotated[Extractor, Mark(ours=True)] = "robust"
-    """How code is found in replies: official is the public benchmark's rule."""
+    """How code is extracted from replies. official: by the public benchmark's rule."""
     max_steps: Annotated[int, Mark(least=1)] = 50
-    """Most steps an episode may have."""
+    """Most steps of an episode."""
     max_test_runs: Annotated[int, Mark(least=0)] = 10
-    """How many of them may run tests."""
+    """Most test runs of an episode."""
     agent_sandbox: Annotated[AgentSandbox, Mark(ours=True)] = "bubblewrap"
-    """Where a program that plays runs; none: on this machine, as you."""
+    """Where the program of a command agent runs. none: on this machine, as you."""
     agent_mounts: Annotated[tuple[str, ...], Mark(option="--agent-mount", ours=True)] = ()
-    """A path that such a program can see; :rw at the end: it can write there."""
+    """A path that the program of a command agent can read; with :rw at the end it can write there."""
     budgets: Budgets = field(default_factory=Budgets)
     """What else an episode may use. Held by whoever plays it, not by the environment."""
 

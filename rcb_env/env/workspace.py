@@ -351,7 +351,7 @@ def _compiled(pattern: str) -> regex.Pattern[str]:
     except (regex.error, RecursionError, OverflowError, ValueError) as error:
         reason = cut(" ".join(str(error).split())) or type(error).__name__
         raise WorkspaceError(
-            f"search: {cut(pattern)!r} is no regular expression: {reason};"
+            f"search: {cut(pattern)!r} is not a regular expression: {reason};"
             " put a backslash before ( ) [ ] { } . * + ? | ^ $ to find them as they are"
         ) from None
 

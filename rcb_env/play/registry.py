@@ -112,7 +112,7 @@ def _with_settings(maker: type[Any], label: str, text: str) -> Agent:
             part = f"{valid[0]}={part}"
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
-            raise AgentError(f"{part!r} is no setting of the agent {label!r}: write name=value")
+            raise AgentError(f"{part!r} is not a setting of the agent {label!r}: write name=value")
         if key not in valid:
             raise AgentError(f"the agent {label!r} has no setting {key!r}; {listing}")
         if key in values:

@@ -199,7 +199,7 @@ def _differences(
     first, second = a.get("config", {}), b.get("config", {})
     models = first.get("model"), second.get("model")
     if first.get("agent") != second.get("agent") and all(models) and models[0] != models[1]:
-        yield "the runs have other agents and other models: the difference is of both together"
+        yield "the runs differ in agent and in model: the difference is due to both together"
     changed = list(_changed(_settings(a), _settings(b)))
     if changed:
         yield f"the runs differ in more than agent and model: {'; '.join(changed)}"
@@ -208,7 +208,7 @@ def _differences(
     if other:
         more = f" and {len(other) - _SHOWN} more" if len(other) > _SHOWN else ""
         yield (
-            f"{counted(len(other), 'challenge')} with other content in each run (prompt or tests):"
+            f"{counted(len(other), 'challenge')} with different content in the two runs (prompt or tests):"
             f" {', '.join(other[:_SHOWN])}{more}"
         )
 

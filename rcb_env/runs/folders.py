@@ -57,7 +57,7 @@ def arms_of(folder: str | Path) -> dict[str, str]:
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror}") from error
     except (KeyError, TypeError, AttributeError) as error:
-        raise StoreError(f"{path} is damaged: it is no record of arms") from error
+        raise StoreError(f"{path} is damaged: it does not list arms") from error
     if any(Path(name).name != name for name in found):
         raise StoreError(f"{path} is damaged: an arm does not lie in this folder")
     return found
@@ -97,14 +97,18 @@ def read_record(folder: Path) -> Mapping[str, Any]:
     except (FileNotFoundError, NotADirectoryError) as error:
         if below := _runs_below(folder):
             names = ", ".join(map(str, below[:_NAMED])) + (", ..." if below[_NAMED:] else "")
-            raise StoreError(f"{folder} is no run but holds some: name one of {names}") from error
+            raise StoreError(
+                f"{folder} is not a run but a folder of runs: name one of {names}"
+            ) from error
         raise StoreError(f"{folder} is not a run directory: it has no run.json") from error
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror}") from error
     if not isinstance(record, dict):
         raise StoreError(f"{path} is damaged: it is not a JSON object")
     if record.get("format") != FORMAT:
-        raise StoreError(f"{path} is not of format {FORMAT}: another version of rcb wrote it")
+        raise StoreError(
+            f"{path} was written by another version of rcb: it is not of format {FORMAT}"
+        )
     if (flaw := wrong_record(record)) is not None:
         raise StoreError(f"{path} is damaged: {flaw}")
     return record

@@ -79,8 +79,8 @@ class RunConfig:
                 raise UsageError(f"the budget {name} is {limit}; it must be more than 0")
         if self.batch and (self.run_tokens or self.run_cost_usd):
             raise UsageError(
-                "a limit for the whole run cannot be held in a batch, whose questions are sent all at"
-                " once: leave out --run-budget-tokens and --run-budget-usd, or --batch"
+                "a batch sends all questions at once, so it cannot hold a limit for the whole run: leave"
+                " out --run-budget-tokens and --run-budget-usd, or --batch"
             )
 
     def identity(self, challenges: Sequence[Challenge]) -> dict[str, Any]:

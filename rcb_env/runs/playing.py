@@ -123,7 +123,7 @@ def ask_ahead(config: RunConfig, store: RunStore) -> str | None:
     ask = getattr(agent, "ask_ahead", None)
     if ask is None:
         raise UsageError(
-            f"{config.agent} asks as it goes along, which no batch can: leave out --batch, or play"
+            f"{config.agent} asks more than once per episode, which a batch cannot do: leave out --batch, or play"
             " --agent single-shot"
         )
     _, pairs = planned(config)

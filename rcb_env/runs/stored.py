@@ -170,12 +170,12 @@ def _wrong_episode(episode: Mapping[str, Any]) -> str | None:
     if flaw := _wrong_number(episode) or _wrong_number(episode["usage"]):
         return f"episode.{flaw}"
     if episode["status"] not in get_args(Status):
-        return "episode.status is none that this version knows"
+        return "episode.status has a value that this version does not know"
     if episode["verdict"] is not None:
         try:
             Verdict.from_dict(episode["verdict"])
         except (ValueError, TypeError, AttributeError):
-            return "episode.verdict is no verdict"
+            return "episode.verdict is not a verdict"
     return None
 
 
@@ -183,7 +183,7 @@ def _wrong_number(fields: Mapping[str, Any]) -> str | None:
     for name, value in fields.items():
         least = -_LARGEST if name == "seed" else 0
         if isinstance(value, int | float) and not least <= value <= _LARGEST:
-            return f"{name} is no number that it can be"
+            return f"{name} is not a number that it can be"
     return None
 
 
@@ -208,6 +208,6 @@ def _first_flaw(validate: Callable[[], object]) -> str | None:
             str(part) for part in first["loc"] if str(part).isidentifier() or isinstance(part, int)
         )
         if first["type"] == "literal_error":
-            return f"{where} is none that this version knows"
+            return f"{where} has a value that this version does not know"
         return f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}"
     return None

@@ -358,11 +358,11 @@ def test_an_agent_that_asks_as_it_goes_along_is_refused(
         *("--out", str(tmp_path / "run"), "--dataset", str(small_papers.papers[0].root)),
     )
     assert refused.returncode != 0
-    assert "asks as it goes along" in refused.stderr
+    assert "asks more than once per episode" in refused.stderr
     assert not (tmp_path / "run" / "run.json").exists()
 
 
 def test_a_limit_for_the_whole_run_is_refused_beside_a_batch() -> None:
     """All questions are sent before the first answer is paid for."""
-    with pytest.raises(UsageError, match="cannot be held in a batch"):
+    with pytest.raises(UsageError, match="cannot hold a limit"):
         RunConfig("single-shot", batch=True, run_cost_usd=1.0)

@@ -118,7 +118,10 @@ def test_a_folder_that_holds_runs_stands_for_them_in_the_order_they_were_made(
     assert "4 rows" in done.stdout, done.stderr
     which = _rcb("trajectory", "runs", "--longest", folder=tmp_path)
     assert (which.returncode, which.stdout) == (2, "")
-    assert which.stderr == "rcb: runs is no run but holds some: name one of runs/one, runs/two\n"
+    assert (
+        which.stderr
+        == "rcb: runs is not a run but a folder of runs: name one of runs/one, runs/two\n"
+    )
 
 
 def test_what_cannot_be_compared_or_played_side_by_side_gives_one_line(tmp_path: Path) -> None:

@@ -254,7 +254,7 @@ def test_a_server_of_ones_own_wants_none(model_server: Server) -> None:
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://x/v1", "/v1", "http:///v1"])
 def test_an_address_that_is_none_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="is no address of a model's server"):
+    with pytest.raises(UsageError, match="is not the address of a model's server"):
         OpenAIModel(ModelSettings("m", base_url=url))
 
 

@@ -55,8 +55,8 @@ def no_package_for_socks() -> bool:
             ),
             marks=pytest.mark.skipif(not no_package_for_socks(), reason="SOCKS proxies work here"),
         ),
-        ("HTTPS_PROXY", "htp://proxy:1", "that is no address of a proxy"),
-        ("http_proxy", "http://proxy:port", "that is no address of a proxy"),
+        ("HTTPS_PROXY", "htp://proxy:1", "which is not the address of a proxy"),
+        ("http_proxy", "http://proxy:port", "which is not the address of a proxy"),
         ("SSL_CERT_FILE", "/nowhere/ca.pem", "No such file"),
     ],
 )

@@ -197,7 +197,7 @@ def test_a_link_in_the_repository_is_refused(tmp_path: Path, wanted: Published) 
         repository.index.add(["pset/tiny/passwords.py"])
         made = repository.index.commit("a link").hexsha
     message = refused(tmp_path, replace(wanted, commit=made), str(other))
-    assert "pset/tiny/passwords.py is no plain file" in message
+    assert "pset/tiny/passwords.py is not a plain file" in message
 
 
 PULL = """

@@ -176,7 +176,7 @@ def test_what_a_suite_does_not_see_is_listed_and_no_error(
     finding = report.of_kind("empty")[0]
     assert (finding.lines, finding.where.line) == (2, 20)
     assert report.warm_test_s is not None
-    assert set(told) == {"reference", "left empty", "emptied to pass"}
+    assert set(told) == {"reference", "left empty", "replaced by pass"}
     closed = Grader(grader.sandbox)
     closed.close()
     assert survey(paper, closed, cache=tmp_path) == report, "an unchanged paper runs nothing"
@@ -229,7 +229,7 @@ def test_findings_and_absent_papers_fail_a_check_only_if_it_is_strict(root: Path
     assert any(line.startswith("absent: not available here: ") for line in lines)
     assert "1 of 2 papers work here (not absent)" in lines
     assert "1 pass when left empty (2 lines)" in lines
-    assert "2 pass when emptied to `pass` (3 lines)" in lines
+    assert "2 pass when replaced by `pass` (3 lines)" in lines
     assert "4 are graded split, in 1 papers" in lines
     assert check(root, "--strict").returncode == 1
     assert check(root, "absent").returncode == 1, "nothing works"

@@ -108,12 +108,12 @@ def test_settings_that_differ_beside_the_agent_are_named(tmp_path: Path) -> None
 
 def test_other_agents_with_other_models_cannot_be_told_apart(tmp_path: Path) -> None:
     pair = pair_of(tmp_path, PASSED, PASSED, config={"model": {"name": "other"}})
-    assert "other agents and other models" in pair.comparison.warnings[0]
+    assert "differ in agent and in model" in pair.comparison.warnings[0]
 
 
 def test_challenges_whose_tests_or_prompts_changed_are_named(tmp_path: Path) -> None:
     pair = pair_of(tmp_path, PASSED, PASSED, hashes={"A/two": "changed"})
-    assert "1 challenge with other content" in pair.comparison.warnings[0]
+    assert "1 challenge with different content" in pair.comparison.warnings[0]
     assert "A/two" in pair.comparison.warnings[0]
 
 

@@ -216,7 +216,11 @@ def test_a_data_set_survives_pickling(tmp_path: Path) -> None:
             "v1: 13.3.2025",
             "Alpha/paper.yaml:6: dates.v1: write a day as 2025-03-13",
         ),
-        ("v1: 2025-03-13", "v1: 2025-02-30", "Alpha/paper.yaml:6: dates.v1: 2025-02-30 is no day"),
+        (
+            "v1: 2025-03-13",
+            "v1: 2025-02-30",
+            "Alpha/paper.yaml:6: dates.v1: 2025-02-30 is not a date",
+        ),
         ("v1: 2025-03-13", "v1: 2025", "Alpha/paper.yaml:6: dates.v1: write a day"),
         (
             "[src/double.py]",
@@ -226,7 +230,7 @@ def test_a_data_set_survives_pickling(tmp_path: Path) -> None:
         (
             "[src/double.py]",
             "[../x.py]",
-            "Alpha/paper.yaml:9: annotated.0: '../x.py' is no path inside",
+            "Alpha/paper.yaml:9: annotated.0: '../x.py' is not a path inside",
         ),
         ("[src/double.py]", "[]", "Alpha/paper.yaml:9: annotated: "),
         ("[src/double.py]", "paper.md", "Alpha/paper.yaml:9: 'paper.md' must lie in src/"),
@@ -246,7 +250,7 @@ def test_a_data_set_survives_pickling(tmp_path: Path) -> None:
             "\tdomain: vision",
             "Alpha/paper.yaml:7: indented with a tab; use blanks",
         ),
-        ("domain: vision", "domain: [vision", "Alpha/paper.yaml:8: is no valid YAML"),
+        ("domain: vision", "domain: [vision", "Alpha/paper.yaml:8: is not valid YAML"),
         (
             "domain: vision",
             "domain: null",
@@ -285,7 +289,7 @@ def test_every_flaw_of_paper_yaml_is_one_line_with_file_and_line(
         ("Alpha/paper.yaml", b"id: \xff\n", "Alpha/paper.yaml:1: is not UTF-8 text"),
         ("Alpha/paper.yaml", "", "Alpha/paper.yaml: is empty"),
         ("Alpha/paper.yaml", "- a\n", "Alpha/paper.yaml:1: expected `key: value` lines here"),
-        ("Alpha/paper.yaml", "id: \0\n", "Alpha/paper.yaml: is no valid YAML"),
+        ("Alpha/paper.yaml", "id: \0\n", "Alpha/paper.yaml: is not valid YAML"),
         ("papers.yaml", "name: tiny\npapers: []\n", "papers.yaml:2: papers: "),
         (
             "papers.yaml",

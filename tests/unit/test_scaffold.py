@@ -98,7 +98,7 @@ def test_what_is_there_is_never_written_over(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_native_data_set_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     assert "holds files but no papers.yaml" in refused("x", tmp_path)
-    assert "is no folder" in refused("x", tmp_path / "notes.txt")
+    assert "is not a folder" in refused("x", tmp_path / "notes.txt")
     (tmp_path / "papers.yaml").write_text("- id: a\n  title: A\n")
     assert "public data set" in refused("x", tmp_path)
     (tmp_path / "papers.yaml").write_text("name: a\npapers: []\n")

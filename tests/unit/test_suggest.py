@@ -92,10 +92,12 @@ def test_equal_names_are_told_apart() -> None:
 
 
 def test_what_is_no_python_is_one_line() -> None:
-    with pytest.raises(UsageError, match=r"^m.py:1: is no Python: "):
+    with pytest.raises(UsageError, match=r"^m.py:1: is not Python: "):
         proposals("def f(:\n", path="m.py")
     binary = b"\x7fELF\xd0\xff".decode("utf-8", "surrogateescape")
-    with pytest.raises(UsageError, match=r"^m.py: is no Python text in UTF-8; name a source file$"):
+    with pytest.raises(
+        UsageError, match=r"^m.py: is not a Python source file in UTF-8; name another file$"
+    ):
         proposals(binary, path="m.py")
 
 
