@@ -205,7 +205,7 @@ def _check(
 
 def _play(given: Mapping[str, Any], folder: Path | None, *, resume: bool) -> None:
     """Play or go on with the run of one agent."""
-    from rcb_env.errors import ModelRefusedRequest, UsageError
+    from rcb_env.errors import ModelError, ModelRefusedRequest, UsageError
     from rcb_env.runs import ask_ahead, default_folder, open_run, run_experiment
     from rcb_env.runs.plan import planned
     from rcb_env.runs.spending import RunBudgetSpent
@@ -223,13 +223,14 @@ def _play(given: Mapping[str, Any], folder: Path | None, *, resume: bool) -> Non
         for problem in store.problems:
             echo(problem, err=True)
         try:
-            waits = ask_ahead(config, store) if config.batch else None
-        except UsageError:
+            waits = ask_ahead(config, store)
+        except (ModelError, UsageError):
             store.discard_if_unused()
             raise
         if waits is not None:
             echo(waits, err=True)
-            return
+            if config.batch:
+                return
         title = store.record["config"]["agent"]  # in its shortest form, as in reports
         with show_progress(title, f"sandbox: {sandbox} ({why})") as tell:
             try:
