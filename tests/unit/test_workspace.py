@@ -234,7 +234,7 @@ def test_search_shows_path_line_and_text() -> None:
 
 @pytest.mark.parametrize("pattern", ["(", "[", "*", r"\L<x>", "a{2,1}", "(?P<a"])
 def test_a_broken_pattern_is_a_clear_error(pattern: str) -> None:
-    assert "no regular expression" in refusal(workspace().search, pattern)
+    assert "not a regular expression" in refusal(workspace().search, pattern)
 
 
 @pytest.mark.parametrize(
