@@ -131,7 +131,7 @@ def test_an_agent_of_ones_own_is_named_by_module_and_class(
     assert agent_label(agent) == "my_own_agents:Mine:depth=4"
     make_agent("my_own_agents:Mine", model=None)  # says nothing of models: may have one or not
     for spec, says in (
-        ("my_own_agents:not_an_agent", "not an agent"),
+        ("my_own_agents:not_an_agent", "not a usable agent"),
         ("my_own_agents:Other", "no class 'Other'"),
         ("my_missing_agents:Mine", "cannot be imported"),
         ("my_broken_agents:Mine", r"SyntaxError: expected ':' \(my_broken_agents\.py:2\)$"),
