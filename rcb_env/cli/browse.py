@@ -22,10 +22,11 @@ def list_() -> None:
 
 @list_.command("papers")
 @options.dataset
+@options.scope
 @options.as_json
-def list_papers(dataset: str, as_json: bool) -> None:
+def list_papers(dataset: str, scope: str | None, as_json: bool) -> None:
     """List the papers of a data set. With --json: one object per line."""
-    from rcb_env.dataset.loading import load_dataset
+    from rcb_env.dataset.loading import in_scope, load_dataset
 
     rows = [
         {
@@ -38,7 +39,7 @@ def list_papers(dataset: str, as_json: bool) -> None:
             "challenges": len(paper.challenges),
             "lines": sum(challenge.lines for challenge in paper.challenges),
         }
-        for paper in load_dataset(dataset).papers
+        for paper in load_dataset(in_scope(dataset, scope)).papers
     ]
     _print_rows(rows, ("id", "challenges", "lines", "title"), as_json)
 
@@ -47,11 +48,16 @@ def list_papers(dataset: str, as_json: bool) -> None:
 @options.selection
 @options.as_json
 def list_challenges(
-    dataset: str, papers: Sequence[str], challenges: Sequence[str], as_json: bool
+    dataset: str,
+    scope: str | None,
+    papers: Sequence[str],
+    challenges: Sequence[str],
+    as_json: bool,
 ) -> None:
     """List challenges. With --json: one object per line, with id, paper, file, hint and lines."""
-    from rcb_env.dataset.loading import load_dataset
+    from rcb_env.dataset.loading import in_scope, load_dataset
 
+    whole = load_dataset(in_scope(dataset, scope))
     rows = [
         {
             "id": challenge.id,
@@ -60,7 +66,7 @@ def list_challenges(
             "hint": challenge.hint,
             "lines": challenge.lines,
         }
-        for challenge in load_dataset(dataset).select(papers=papers, challenges=challenges)
+        for challenge in whole.select(papers=papers, challenges=challenges)
     ]
     _print_rows(rows, ("id", "lines", "file", "hint"), as_json)
 
@@ -123,17 +129,27 @@ def _settings(agent: type[Any]) -> dict[str, object]:
 @click.command()
 @click.argument("challenge")
 @options.dataset
+@options.scope
 @click.option("--paper", "with_paper", is_flag=True, help="Also print the paper's text.")
 @click.option("--reference", is_flag=True, help="Also print the missing code.")
 @options.as_json
-def show(challenge: str, dataset: str, with_paper: bool, reference: bool, as_json: bool) -> None:
+def show(
+    challenge: str,
+    dataset: str,
+    scope: str | None,
+    with_paper: bool,
+    reference: bool,
+    as_json: bool,
+) -> None:
     """Show a challenge: its hint, its size, and the files an agent sees.
 
     It also says which data set the challenge is from, and which other known data sets have the same id.
     """
-    from rcb_env.dataset.loading import load_dataset
+    from rcb_env.dataset.loading import in_scope, load_dataset
+    from rcb_env.dataset.papers import OPEN
     from rcb_env.errors import UsageError
 
+    dataset = in_scope(dataset, scope or ("open" if challenge.endswith(OPEN) else None))
     searched = load_dataset(dataset)
     others = _others_with(challenge, dataset)
     try:

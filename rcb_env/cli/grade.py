@@ -18,6 +18,7 @@ from rcb_env.env.settings import Extractor, Rules
     metavar="NAME|FOLDER",
     help="The data set.  [default: `bundled`; for a RUN, the one it was made with]",
 )
+@options.scope
 @options.papers
 @options.challenges
 @options.settings(Rules, only=("extractor",))
@@ -32,6 +33,7 @@ from rcb_env.env.settings import Extractor, Rules
 def grade(
     source: str,
     dataset: str | None,
+    scope: str | None,
     papers: Sequence[str],
     challenges: Sequence[str],
     extractor: Extractor,
@@ -49,7 +51,7 @@ def grade(
     that the file lacks counts as missing.
     """
     from rcb_env.cli.session import finish, prepare_sandbox, show_progress
-    from rcb_env.dataset.loading import load_dataset
+    from rcb_env.dataset.loading import in_scope, load_dataset
     from rcb_env.errors import UsageError
     from rcb_env.runs import default_folder, grade_completions, regrade
 
@@ -68,7 +70,9 @@ def grade(
     if again:
         made_with = _made_with(path)
         dataset = dataset or made_with
-    images = {paper.image for paper in load_dataset(dataset or "bundled").papers}
+    if scope is not None or dataset is None:
+        dataset = in_scope(dataset or "bundled", scope)
+    images = {paper.image for paper in load_dataset(dataset).papers}
     folder = Path(out) if out is not None else default_folder(f"graded-{path.resolve().stem}")
     sandbox, why = prepare_sandbox(sandbox, images)
     with show_progress("grading", f"run: {folder}\nsandbox: {sandbox} ({why})") as tell:
@@ -86,7 +90,7 @@ def grade(
             store = grade_completions(
                 path,
                 folder,
-                dataset=dataset or "bundled",
+                dataset=dataset,
                 papers=papers,
                 challenges=challenges,
                 rules=Rules(extractor=extractor),

@@ -44,6 +44,12 @@ dataset = click.option(
     metavar="NAME|FOLDER",
     help="The data set: `bundled`, `researchcodebench` (run `rcb pull` first), or a folder with a papers.yaml.",
 )
+scope = click.option(
+    "--scope",
+    type=click.Choice(("region", "open")),
+    help="What is to be written: a region of a paper's code, or an open challenge, whose best answer nobody has."
+    "  [default: region]",
+)
 papers = click.option(
     "--papers",
     multiple=True,
@@ -82,8 +88,8 @@ workers = click.option(
 
 
 def selection(command: _Command) -> _Command:
-    """Add ``--dataset``, ``--papers`` and ``--challenges``."""
-    return dataset(papers(challenges(command)))
+    """Add ``--dataset``, ``--scope``, ``--papers`` and ``--challenges``."""
+    return dataset(scope(papers(challenges(command))))
 
 
 def settings(

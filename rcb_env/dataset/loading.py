@@ -2,7 +2,8 @@
 
 A data set is a folder with ``papers.yaml`` and one folder per paper, in one of two layouts: *native* (ours:
 ``paper.yaml``, ``paper.md``, ``src/``, ``tests/``) and *paper2code* (the folders of the public benchmark, arXiv
-2506.02314). Everything is read once, when the data set is loaded; nothing here writes. Every flaw is a `PaperError` with
+2506.02314). A native paper may have an open challenge beside its regions (``open/``); with ``@open`` behind its name, a
+data set is that of its open challenges. Everything is read once, when the data set is loaded; nothing here writes. Every flaw is a `PaperError` with
 file and line.
 """
 
@@ -12,16 +13,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal, get_args
 
 from pydantic import BaseModel, Field
 
 from rcb_env.dataset import bundled
 from rcb_env.dataset.imports import reachable, third_party
 from rcb_env.dataset.metadata import Day, Document, FilePaths, Name, Strict, Words, read_yaml
-from rcb_env.dataset.papers import Dataset, Paper, with_challenges
+from rcb_env.dataset.papers import OPEN, Dataset, Paper, with_challenges
 from rcb_env.dataset.published import PUBLISHED, folder_of
-from rcb_env.errors import PaperError, UsageError
+from rcb_env.errors import PaperError, UsageError, unknown
 
+Scope = Literal["region", "open"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+"""What is to be written: a part of a paper's code, or something better than the paper's own method."""
 NAMES = ("bundled", *PUBLISHED)  # data sets that are known by a name; anything else is a path
 
 # The public runner's limit for one test run, and a memory limit all its suites fit in.
@@ -44,12 +49,16 @@ def load_dataset(name_or_folder: str | Path = "bundled") -> Dataset:
 
     Args:
         name_or_folder: ``"bundled"``, ``"researchcodebench"`` (after ``rcb pull``), or a folder with ``papers.yaml`` (either layout; a clone of
-            the public benchmark's repository will do), or one native paper's folder.
+            the public benchmark's repository will do), or one native paper's folder. Any of them with ``@open`` behind it: the
+            open challenges of these papers.
 
     Raises:
         UsageError: there is no such data set.
         PaperError: it is broken; with file and line.
     """
+    written = str(name_or_folder)
+    if written.endswith(OPEN) and not Path(written).is_dir():
+        return _open_challenges(written.removesuffix(OPEN))
     if name_or_folder == "bundled":
         folder = bundled.folder("papers")
         if (folder / "papers.yaml").is_file():
@@ -70,6 +79,31 @@ def load_dataset(name_or_folder: str | Path = "bundled") -> Dataset:
         resolved = folder.resolve()
         return Dataset(name=resolved.name, papers=(_load_native(folder, resolved.name),))
     raise UsageError(f"{folder}: there is no papers.yaml, so it is not a data set")
+
+
+def in_scope(dataset: str, scope: str | None) -> str:
+    """The name of a data set in a scope; None: as the name says.
+
+    Raises:
+        UsageError: there is no such scope.
+    """
+    if scope is None:
+        return dataset
+    if scope not in SCOPES:
+        raise unknown("scope", scope, SCOPES)
+    return dataset.removesuffix(OPEN) + (OPEN if scope == "open" else "")
+
+
+def _open_challenges(name_or_folder: str) -> Dataset:
+    whole = load_dataset(name_or_folder)
+    papers = tuple(
+        _load_open(paper.root, paper)
+        for paper in whole.papers
+        if paper.layout == "native" and (paper.root / "open").is_dir()
+    )
+    if not papers:
+        raise UsageError(f"no paper of the data set {whole.name} has an open challenge")
+    return Dataset(name=f"{whole.name}{OPEN}", papers=papers)
 
 
 # --- papers.yaml ------------------------------------------------------------------------------
@@ -158,6 +192,7 @@ class _NativePaper(Strict):
     context: FilePaths = ()
     image: Name
     limits: _Limits
+    open: _Limits | None = None
 
 
 def _load_native(root: Path, id: str) -> Paper:
@@ -208,6 +243,44 @@ def _load_native(root: Path, id: str) -> Paper:
             memory_limit_mb=entry.limits.memory_mb,
         )
     )
+
+
+# --- open challenges ---
+
+
+def _load_open(root: Path, native: Paper) -> Paper:
+    document = read_yaml(root / "paper.yaml")
+    limits = document.parse(_NativePaper).open
+    if limits is None:
+        raise document.error("there is a folder open/, but no `open:` with its time_s and memory_mb")
+    folder = root / "open"
+    on_disk = _read_files(folder)
+    for path, purpose in (
+        ("task.md", "what is to be written, and how it is measured"),
+        ("start.py", "the file an agent gets, with the paper's own method in its region"),
+        ("judge.py", "the problems and their costs"),
+        ("witnesses/baseline.py", "the region as the baseline that the task states"),
+    ):
+        if path not in on_disk:
+            raise PaperError(f"is missing; it holds {purpose}", path=str(folder / path))
+    shown = ("task.md", "start.py")
+    paper = with_challenges(
+        replace(
+            native,
+            layout="open",
+            root=folder,
+            annotated=("start.py",),
+            context=("task.md",),
+            files={path: on_disk[path] for path in shown},
+            tests={path: data for path, data in on_disk.items() if path not in shown},
+            time_limit_s=limits.time_s,
+            memory_limit_mb=limits.memory_mb,
+            challenges=(),
+        )
+    )
+    if len(paper.challenges) != 1:
+        raise PaperError("must have one region", path=str(folder / "start.py"))
+    return paper
 
 
 # --- the public benchmark's layout ------------------------------------------------------------

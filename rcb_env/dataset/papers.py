@@ -20,7 +20,9 @@ from rcb_env.dataset import interface, markers
 from rcb_env.dataset.markers import Masked, Region
 from rcb_env.errors import PaperError, UsageError, unknown
 
-Layout = Literal["native", "paper2code"]
+Layout = Literal["native", "paper2code", "open"]
+OPEN = "@open"
+"""What the id of an open challenge ends with, and the name of a data set that holds these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +36,7 @@ class Paper:
         files: every file a workspace is made from, as on disk: ``annotated``, ``context``, and what
             these need in order to be imported.
         tests: files an agent never sees. native: cases and checks; paper2code: the test script, the
-            reference modules and the data files.
+            reference modules and the data files; open: the judge, the baseline and other answers.
         image: the packages the tests need, by the name of a folder under ``images/``.
         code_url: where the authors' own code is, or "".
     """
@@ -87,6 +89,8 @@ class Paper:
 class Challenge:
     """One region of one file of a paper, to be written by an agent.
 
+    The region of an open challenge is all of a function; what stands in it is the paper's own method.
+
     Attributes:
         id: paper id, "/", slug of the hint; "-2", "-3" tell equal hints of one paper apart.
         file: the region's file, relative to the paper's folder.
@@ -101,6 +105,11 @@ class Challenge:
     hint: str
     lines: int
     content_hash: str
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has a score, and no answer that is right."""
+        return self.paper.layout == "open"
 
     @cached_property
     def _annotated(self) -> str:
@@ -239,7 +248,8 @@ def with_challenges(paper: Paper) -> Paper:
                 raise PaperError(
                     f'the region "{region.name}" holds no code', path=shown, line=region.start + 1
                 )
-            id = f"{paper.id}/{_slug(region.name, taken)}"
+            slug = _slug(region.name, taken)
+            id = f"{paper.id}{OPEN}" if paper.layout == "open" else f"{paper.id}/{slug}"
             masked = markers.mask(text, region)
             challenges.append(
                 Challenge(

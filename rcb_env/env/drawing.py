@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from rcb_env.dataset.loading import load_dataset
-from rcb_env.dataset.papers import Challenge, Dataset
+from rcb_env.dataset.loading import Scope, in_scope, load_dataset
+from rcb_env.dataset.papers import OPEN, Challenge, Dataset
 from rcb_env.dataset.selection import Selection, draw
 
 
@@ -23,14 +23,21 @@ class Drawing:
 
     Args:
         dataset: "bundled", the path of a data set's folder, or a loaded data set.
+        scope: "region" or "open"; None: as the id of the challenge or the data set's name says.
         selection: the settings that choose among its challenges.
 
     Raises:
         UsageError: a setting makes no sense, or no challenge fits.
     """
 
-    def __init__(self, dataset: str | Path | Dataset, **selection: Any) -> None:
-        self._dataset = dataset if isinstance(dataset, Dataset) else str(dataset)
+    def __init__(
+        self, dataset: str | Path | Dataset, *, scope: Scope | None = None, **selection: Any
+    ) -> None:
+        if scope is None and str(selection.get("challenge")).endswith(OPEN):
+            scope = "open"
+        if not isinstance(dataset, Dataset):
+            dataset = in_scope(str(dataset), scope)
+        self._dataset = dataset
         self._selection = Selection.of(selection)
         self._candidates = self._selection.among(self._all())
 

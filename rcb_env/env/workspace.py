@@ -278,7 +278,7 @@ class Workspace:
         return {
             path: data.decode("utf-8", "surrogateescape")
             for path, data in sorted(self._challenge.workspace().items())
-            if self._shown.with_context or path == self._challenge.file
+            if self._shown.with_context or self._challenge.is_open or path == self._challenge.file
         }
 
     def _text(self, path: str) -> str:

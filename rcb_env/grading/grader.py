@@ -1,7 +1,8 @@
 """A candidate's code in, a `Verdict` out.
 
 `Grader` owns the boxes and chooses the mode by the paper's layout: isolated grading for native papers (`isolated.py`),
-split or guarded grading for the public benchmark's folders (`public.py`). A verdict is about the candidate only: a box that dies
+split or guarded grading for the public benchmark's folders (`public.py`), measured grading for open challenges
+(`measured.py`). A verdict is about the candidate only: a box that dies
 is retried once; when the same candidate ends its box a second time while a fresh box works, the candidate did it; any
 other trouble of ours is `infra_error`.
 Not covered: what an agent gets to see of a verdict (`env/feedback.py`), and what verdicts add up to (`report/scoring.py`).
@@ -19,14 +20,15 @@ from rcb_env.dataset.papers import Challenge
 from rcb_env.errors import BoxDied, SandboxUnavailable
 from rcb_env.grading.evidence import Decision
 from rcb_env.grading.isolated import IsolatedGrading, Output
+from rcb_env.grading.measured import MeasuredGrading
 from rcb_env.grading.public import PublicGrading
 from rcb_env.grading.split import SuiteTests
-from rcb_env.grading.verdict import CaseResult, Status, Verdict
+from rcb_env.grading.verdict import CaseResult, Purpose, Score, Status, Verdict
 from rcb_env.sandbox import make
 from rcb_env.sandbox.box import BoxSettings
 from rcb_env.sandbox.fleet import Fleet
 
-__all__ = ["CaseResult", "Grader", "Output", "Status", "Verdict"]
+__all__ = ["CaseResult", "Grader", "Output", "Score", "Status", "Verdict"]
 
 
 class Grader:
@@ -59,6 +61,7 @@ class Grader:
         self._fleet = Fleet(make(sandbox), settings, workers)
         self._isolated = IsolatedGrading(self._fleet, judge_all=judge_all)
         self._public = PublicGrading(self._fleet)
+        self._measured = MeasuredGrading(self._fleet)
 
     def __enter__(self) -> Grader:
         return self
@@ -113,12 +116,19 @@ class Grader:
                 candidate's doing is a verdict with status infra_error.
         """
         started = time.monotonic()
-        native = challenge.paper.layout == "native"
-        if native and count_code_lines(code.split("\n")) == 0:
+        layout = challenge.paper.layout
+        purpose: Purpose = "final" if final else "feedback"
+        empty = layout != "paper2code" and count_code_lines(code.split("\n")) == 0
+        if empty and layout == "native":
             return Verdict("no_change", message="the region holds no code")
-        mode = self._isolated if native else self._public
         try:
-            verdict = mode.grade(challenge, code, "final" if final else "feedback")
+            if empty:
+                verdict = self._measured.no_change(challenge, purpose)
+            elif layout == "open":
+                verdict = self._measured.grade(challenge, code, purpose)
+            else:
+                mode = self._isolated if layout == "native" else self._public
+                verdict = mode.grade(challenge, code, purpose)
         except BoxDied as error:
             verdict = Verdict("infra_error", message=str(error).split("\n")[0])
         return replace(verdict, timings={**verdict.timings, "total_s": time.monotonic() - started})

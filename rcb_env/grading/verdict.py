@@ -72,6 +72,54 @@ class CaseResult:
 
 
 @dataclass(frozen=True)
+class Score:
+    """How an answer to an open challenge measures: the paper's own method is 0, more is better.
+
+    Attributes:
+        value: the mean of all terms; None: the answer failed on a problem.
+        se: its standard error.
+        baseline: what the challenge's baseline scores on the same problems.
+        terms: what each problem adds, by family of problems.
+    """
+
+    value: float | None
+    se: float | None
+    baseline: float
+    terms: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+
+    @property
+    def counted(self) -> float:
+        """What it counts in a mean or as a reward: the baseline is there for anybody to hand in."""
+        return self.baseline if self.value is None else max(self.value, self.baseline)
+
+    @property
+    def passes(self) -> bool:
+        """Whether it is at least 0 within noise: two standard errors, at most a tenth of the baseline's distance."""
+        if self.value is None or self.se is None:
+            return False
+        return self.value + min(2 * self.se, abs(self.baseline) / 10) >= 0
+
+    @property
+    def words(self) -> str:
+        """On one line."""
+        if self.value is None:
+            return f"no score; the baseline has {self.baseline:+.4f}"
+        scale = f"0 is the paper's own method, the baseline has {self.baseline:+.4f}"
+        return f"score {self.value:+.4f} ± {self.se:.4f} (more is better; {scale})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it; without what is not known."""
+        known = {k: v for k, v in asdict(self).items() if v is not None}
+        return {**known, "terms": {name: list(terms) for name, terms in self.terms.items()}}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Score:
+        """A stored score."""
+        terms = {name: tuple(terms) for name, terms in data["terms"].items()}
+        return cls(data.get("value"), data.get("se"), data["baseline"], terms)
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The status of a candidate, and everything that explains it."""
 
@@ -87,6 +135,7 @@ class Verdict:
     # What stands behind it. isolated, split: the answer was not where the code ran, and a pass is proven; guarded: it
     # was, and nothing was noticed. None: nothing ran, or it was stored before this was recorded.
     evidence: Evidence | None = None
+    score: Score | None = None  # of an answer to an open challenge
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", tidy(self.message, MAX_MESSAGE))
@@ -108,7 +157,12 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it; `from_dict` reads it back equal."""
         cases = [asdict(result) for result in self.cases]
-        return {**asdict(self), "cases": cases, "notes": list(self.notes)}
+        told = {**asdict(self), "cases": cases, "notes": list(self.notes)}
+        if self.score is None:
+            del told["score"]
+        else:
+            told["score"] = self.score.to_dict()
+        return told
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Verdict:
@@ -123,7 +177,9 @@ class Verdict:
             if data.get("evidence") not in (None, *get_args(Evidence)):
                 raise ValueError(f"no verdict has the evidence {data['evidence']!r}")
             cases = tuple(CaseResult(**case) for case in data["cases"])
-            return cls(**{**data, "cases": cases, "notes": tuple(data["notes"])})
+            score = Score.from_dict(data["score"]) if data.get("score") else None
+            more = {"cases": cases, "notes": tuple(data["notes"]), "score": score}
+            return cls(**{**data, **more})
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a stored verdict: {error}") from None
 

@@ -279,9 +279,9 @@ class Task:
     def context_files(self) -> dict[str, str]:
         """The paper's context files, then its other files with challenges, all without tags.
 
-        Empty when the task is set without them.
+        Empty when the task is set without them; the statement of an open challenge is always among them.
         """
-        if not self.shown.with_context:
+        if not (self.shown.with_context or self.challenge.is_open):
             return {}
         paper = self.challenge.paper
         others = [path for path in paper.annotated if path != self.challenge.file]

@@ -55,7 +55,7 @@ def run(argument: bytes, result: BinaryIO) -> None:
     header, (code,) = parse(argument)
     before = set(sys.modules)
     tree = cases.Tree(Path.cwd())
-    namespace = _execute(code)
+    namespace = execute(code)
     chosen = [case for case in cases.cases_in(namespace) if case.tests(header["file"])]
     for case in chosen:
         for index in range(case.seeds):
@@ -88,7 +88,7 @@ def judge(argument: bytes, result: BinaryIO) -> None:
     then come the blobs of the records in that order.
     """
     header, (code, *blobs) = parse(argument)
-    checks = cases.checks_in(_execute(code))
+    checks = cases.checks_in(execute(code))
     reference, candidate = header["reference"], header["candidate"]
     theirs = {
         (record["case"], record["seed"]): (record, blob)
@@ -162,7 +162,7 @@ def _read_exactly(stream: BinaryIO, count: int) -> bytes:
     return data
 
 
-def _execute(compiled_file: bytes) -> dict[str, Any]:
+def execute(compiled_file: bytes) -> dict[str, Any]:
     code = marshal.loads(compiled_file)
     assert isinstance(code, CodeType)
     module = ModuleType(Path(code.co_filename).stem)

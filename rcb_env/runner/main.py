@@ -2,9 +2,10 @@
 
     {"do": "zygote", "name", "parent", "preload"}     start a zygote, from the runner or from another zygote
     {"do": "run", "zygote", "entry", "limits", "paths"}   blobs: the argument, then one per path
+    {"do": "say", "last"}     blob: a frame; an answer to what a run that talks has said (`conversation.py`)
     {"do": "ping"}
 
-A run gets the files of the request in a fresh folder, nothing else. When its process has ended, the answer goes out;
+Such a run ("talks" in its request) has messages {"said": true} with a frame as blob go out while it lasts. A run gets the files of the request in a fresh folder, nothing else. When its process has ended, the answer goes out;
 then every process it left is killed and every file, shared memory and message queue removed, and a second message says
 whether the box is clean (`clean`). When it is not, the box ends. Wall time, memory of all processes together, and output
 are watched (`watch.py`); a run that passes a limit is ended and the answer says which.
@@ -23,6 +24,7 @@ import time
 from typing import Any
 
 from rcb_env.runner import confine, folders, memory, namespaces, processes, wire, zygote
+from rcb_env.runner.conversation import Line
 from rcb_env.runner.watch import Watch
 
 _SWEEP_FOR_S = 5.0
@@ -35,7 +37,8 @@ class Runner:
     """The state of one box: its stream to the host and its zygotes."""
 
     def __init__(self, settings: dict[str, Any], group: memory.Group, *, own_folders: bool) -> None:
-        self._input, self._output = os.dup(0), os.dup(1)
+        self.host, self._output = os.dup(0), os.dup(1)
+        self._serves = ""  # the request that is being done
         null = os.open(os.devnull, os.O_RDWR)
         for standard in (0, 1):
             os.dup2(null, standard)
@@ -58,6 +61,8 @@ class Runner:
                 header, blobs = wire.unpack(self._read_exactly)
             except wire.WireError:
                 return
+            if header["do"] == "say":
+                continue  # to a run that has ended meanwhile
             if header["do"] == "run":
                 if not self._serve_run(header, blobs):
                     return
@@ -68,6 +73,7 @@ class Runner:
 
     def _serve_run(self, header: dict[str, Any], blobs: list[bytes]) -> bool:
         """Run, answer, clean up and say whether it worked, in this order; returns the last."""
+        self._serves = header["id"]
         run, answer, out = self._run(header, blobs)
         self._write(wire.pack({**answer, "id": header["id"]}, out))
         # Who is left may hold up the news of its end: stop its zygote, or trace it.
@@ -82,7 +88,7 @@ class Runner:
     def _read_exactly(self, count: int) -> bytes:
         data = bytearray()
         while len(data) < count:
-            part = os.read(self._input, min(count - len(data), 1 << 20))
+            part = os.read(self.host, min(count - len(data), 1 << 20))
             if not part:
                 raise wire.WireError("the host closed the stream")
             data += part
@@ -138,7 +144,7 @@ class Runner:
 
     def _forget_channels(self, ours: socket.socket) -> None:
         self.group.close()
-        os.close(self._input)
+        os.close(self.host)
         os.close(self._output)
         for channel in (ours, *(channel for _, channel in self._zygotes.values())):
             channel.close()
@@ -155,6 +161,7 @@ class Runner:
         argument = os.memfd_create("argument")
         _write_all(argument, blobs[0])
         pipes = [os.pipe() for _ in range(4)]  # its result, stdout, stderr, and end
+        hears, line = self._line(limits) if header.get("talks") else ((), None)
         _, channel = self._zygotes[header["zygote"]]
         request = {
             "do": "run",
@@ -165,13 +172,13 @@ class Runner:
         }
         kills_before = self.group.kills()
         started = time.monotonic()
-        zygote.send(channel, request, (argument, *(write for _, write in pipes)))
-        os.close(argument)
-        for _, write in pipes:
-            os.close(write)
+        given = (argument, *(write for _, write in pipes), *hears)
+        zygote.send(channel, request, given)
+        for descriptor in given:
+            os.close(descriptor)
         pid = zygote.receive(channel)[0].get("pid", 0)
         reading = [read for read, _ in pipes]
-        run = Watch(self, pid, channel, reading, limits, header["words"], started)
+        run = Watch(self, pid, channel, reading, limits, header["words"], started, line)
         ended = run.until_the_end() if pid else "zygote"
         if ended == "exit" and self.group.kills() > kills_before:
             ended = "memory"
@@ -182,6 +189,24 @@ class Runner:
         answer = {"ended": ended, "status": run.status, "wall_s": run.wall_s, "seen": seen}
         captured = [capture.content() for capture in (run.stdout, run.stderr)]
         return run, answer, [bytes(run.result), *captured]
+
+    def _line(self, limits: dict[str, Any]) -> tuple[tuple[int, ...], Line]:
+        """What a run that talks hears from, and the line to it."""
+        read, write = os.pipe()
+        os.set_blocking(write, False)
+        return (read,), Line(write, limits["message_bytes"])
+
+    def tell_host(self, frame: bytes) -> None:
+        """Hand a frame of the run to the host."""
+        self._write(wire.pack({"said": True, "id": self._serves}, [frame]))
+
+    def hear_host(self) -> tuple[bytes, bool]:
+        """What the host answers, and whether it is the last word."""
+        try:
+            header, blobs = wire.unpack(self._read_exactly)
+        except wire.WireError:
+            os._exit(0)  # the host is gone
+        return blobs[0], bool(header["last"])
 
     def others(self) -> list[int]:
         """Every living process of the box but init, the runner and the zygotes."""
@@ -194,7 +219,7 @@ class Runner:
     def host_is_gone(self) -> bool:
         """Whether the host closed its end while a run was under way."""
         poll = select.poll()
-        poll.register(self._input, select.POLLHUP | select.POLLERR)
+        poll.register(self.host, select.POLLHUP | select.POLLERR)
         return bool(poll.poll(0))
 
     def freeze(self) -> None:

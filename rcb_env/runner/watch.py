@@ -1,4 +1,8 @@
-"""One test run, watched from its start to its end: its limits, its output, and how it ended."""
+"""One test run, watched from its start to its end: its limits, its output, and how it ended.
+
+A run that talks (`conversation.py`) has each of its frames handed to the host as it comes; its clock stands still until
+the host has answered.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,12 @@ import time
 from typing import Any, Protocol
 
 from rcb_env.runner import memory, processes, zygote
+from rcb_env.runner.conversation import Line
 
 _WATCH_EVERY_S = 0.05
 _CHUNK = 1 << 16
 _MAX_PIPE = 1 << 20  # bytes that a pipe can be made to hold
+_LAST_S = 1.0  # in which a run that has been told the last word has to end
 
 
 class Capture:
@@ -55,6 +61,14 @@ class Surroundings(Protocol):
     """What the watch needs of what is around a run."""
 
     group: memory.Group
+    host: int
+    """Where the host can be heard."""
+
+    def tell_host(self, frame: bytes) -> None:
+        """Hand a frame of the run to the host."""
+
+    def hear_host(self) -> tuple[bytes, bool]:
+        """What the host answers, and whether it is the last word."""
 
     def others(self) -> list[int]:
         """Every living process but those that stay."""
@@ -81,6 +95,7 @@ class Watch:
         limits: dict[str, Any],
         words: list[str],
         started: float,
+        line: Line | None = None,
     ) -> None:
         self._surroundings, self._pid, self._channel, self._limits = (
             surroundings,
@@ -89,6 +104,10 @@ class Watch:
             limits,
         )
         self._started = started
+        self._line = line
+        self._deadline = started + limits["wall_s"]
+        self._waited_s = 0.0
+        self._too_long = False
         self.result = bytearray()
         self.stdout = Capture(limits["output_bytes"], words)
         self.stderr = Capture(limits["output_bytes"], words)
@@ -104,10 +123,12 @@ class Watch:
             self._poll.register(descriptor, select.POLLIN)
         for end in (self._end, channel):
             self._poll.register(end, select.POLLIN)
+        self._says = pipes[0]
+        if line is not None:
+            self._poll.register(surroundings.host, select.POLLIN)
 
     def until_the_end(self) -> str:
         """Wait for the run's main process; returns exit, timeout, memory, result (too large) or zygote (it died)."""
-        deadline = self._started + self._limits["wall_s"]
         next_look = self._started + _WATCH_EVERY_S
         ended = ""
         while True:
@@ -119,12 +140,15 @@ class Watch:
                     os._exit(0)
                 if not ended and self._memory_bytes() > self._limits["memory_bytes"]:
                     ended = self._stop("memory")
-            if not ended and now >= deadline:
+            if not ended and now >= self._deadline and not self._waits:
                 ended = self._stop("timeout")
-            if not ended and len(self.result) > self._limits["result_bytes"]:
+            if not ended and (self._too_long or len(self.result) > self._limits["result_bytes"]):
                 ended = self._stop("result")
-            wait_s = next_look - now if ended else min(next_look, deadline) - now
+            until = next_look if ended or self._waits else min(next_look, self._deadline)
+            wait_s = until - now
             for descriptor, _ in self._poll.poll(max(0.0, wait_s) * 1000):
+                if self._line is not None and self._talks(self._line, descriptor):
+                    continue
                 if descriptor == self._end:
                     if not self._read_end():
                         continue
@@ -133,8 +157,42 @@ class Watch:
                     continue
                 elif not self._hear_of_the_end():
                     ended = "zygote"
-                self.wall_s = time.monotonic() - self._started
+                self.wall_s = time.monotonic() - self._started - self._waited_s
                 return ended or "exit"
+
+    @property
+    def _waits(self) -> bool:
+        return self._line is not None and self._line.waits
+
+    def _talks(self, line: Line, descriptor: int) -> bool:
+        """Pass on what one of the two has said to the other; whether this descriptor was about that."""
+        if descriptor == self._surroundings.host:
+            told, last = self._surroundings.hear_host()
+            if line.waits and self._says in self._open:
+                self._poll.register(self._says, select.POLLIN)
+            waited_s = line.answer(told, last=last)
+            self._waited_s += waited_s
+            self._deadline += waited_s
+            if last:
+                self._deadline = min(self._deadline, time.monotonic() + _LAST_S)
+        elif descriptor != line.inbox:
+            return False
+        inbox = line.inbox
+        if line.pour():
+            self._poll.register(inbox, select.POLLOUT)
+        elif inbox >= 0:
+            with contextlib.suppress(KeyError):
+                self._poll.unregister(inbox)
+        self._pass_on(line)
+        return True
+
+    def _pass_on(self, line: Line) -> None:
+        """Hand the next frame of the run to the host, and read no more of the run until it has answered."""
+        frame = line.frame()
+        if frame is not None:
+            if self._says in self._open:
+                self._poll.unregister(self._says)
+            self._surroundings.tell_host(frame)
 
     def _read_end(self) -> bool:
         """Whether the main process has said that it ends, and with which code."""
@@ -170,6 +228,11 @@ class Watch:
 
     def drain(self) -> None:
         """Take what is still in the pipes, of which somebody who is left may yet fill one as it is read."""
+        if self._line is not None:  # nobody would answer any more
+            self._line.close()
+            if self._says in self._open:
+                del self._open[self._says]
+                os.close(self._says)
         for descriptor in list(self._open):
             for _ in range(_MAX_PIPE // _CHUNK + 1):
                 if not self._read(descriptor):
@@ -184,13 +247,18 @@ class Watch:
         except BlockingIOError:
             return False
         if not data:
-            self._poll.unregister(descriptor)
+            with contextlib.suppress(KeyError):
+                self._poll.unregister(descriptor)
             del self._open[descriptor]
             os.close(descriptor)
             return False
         capture = self._open[descriptor]
         if capture is not None:
             capture.feed(data)
+        elif self._line is not None:
+            self._too_long = not self._line.feed(data)
+            if not self._too_long:
+                self._pass_on(self._line)
         elif len(self.result) <= self._limits["result_bytes"]:
             self.result += data
         return True

@@ -21,7 +21,7 @@ from typing import Any
 
 from rcb_env import sandbox as sandboxes
 from rcb_env.dataset.loading import NAMES, load_dataset
-from rcb_env.dataset.papers import Challenge, Dataset
+from rcb_env.dataset.papers import OPEN, Challenge, Dataset
 from rcb_env.env.settings import Rules, Shown
 from rcb_env.errors import StoreError, UsageError
 from rcb_env.play.agent import ModelSettings
@@ -173,7 +173,7 @@ def run_record(
         "dataset": {
             "name": dataset.name,
             # Absolute, so that the run can be judged again from anywhere.
-            "source": source if source in NAMES else str(Path(source).absolute()),
+            "source": source if source.removesuffix(OPEN) in NAMES else str(Path(source).absolute()),
             "content_hash": dataset.content_hash,
         },
         "plan": [

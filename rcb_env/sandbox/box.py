@@ -12,7 +12,7 @@ import contextlib
 import json
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -45,6 +45,9 @@ _SERVED = (
     "runner.suite_run",
     "runner.operands",
     "runner.split_run",
+    "runner.conversation",
+    "runner.open_run",
+    "judging",
 )
 
 # The first thing a box's Python executes: it reads the runner's modules from the stream and serves them from memory.
@@ -81,6 +84,7 @@ class Limits:
     open_files: int = 256  # descriptors per process
     output_bytes: int = 32 * 1024  # of stdout and of stderr that is kept (head and tail)
     result_bytes: int = 96 * MIB  # of outputs sent to the host
+    message_bytes: int = 8 * MIB  # of one thing said by a run that talks
 
 
 @dataclass(frozen=True)
@@ -232,6 +236,32 @@ class Box:
         Raises:
             BoxDied: the box is gone or does not answer; nothing is known about the run.
         """
+        try:
+            answer, told = self._ask(*self._request(zygote, asked), asked.limits.wall_s + GRACE_S)
+            return self._read_result(answer, told)
+        except BoxDied as error:
+            error.during_run = True
+            raise
+
+    @contextlib.contextmanager
+    def talk(self, zygote: str, asked: RunRequest) -> Iterator[Talk]:
+        """Start a test run with which one talks while it lasts. One that is left before its end takes the box with it.
+
+        Raises:
+            BoxDied: the box is gone; also from the methods of `Talk`.
+        """
+        self._settle()
+        header, blobs = self._request(zygote, asked)
+        talk = Talk(self, asked.limits.wall_s + GRACE_S)
+        try:
+            self._send({**header, "talks": True}, blobs, talk.identity, GRACE_S)
+            yield talk
+        finally:
+            if not talk.over:
+                self._clean = False
+                self.close()
+
+    def _request(self, zygote: str, asked: RunRequest) -> tuple[dict[str, Any], list[bytes]]:
         self.runs += 1
         request = {
             "do": "run",
@@ -241,13 +271,7 @@ class Box:
             "paths": list(asked.files),
             "words": list(asked.words),
         }
-        blobs = [asked.argument, *asked.files.values()]
-        try:
-            answer, told = self._ask(request, blobs, asked.limits.wall_s + GRACE_S)
-            return self._read_result(answer, told)
-        except BoxDied as error:
-            error.during_run = True
-            raise
+        return request, [asked.argument, *asked.files.values()]
 
     def _read_result(self, answer: Mapping[str, Any], blobs: Sequence[bytes]) -> RunResult:
         try:
@@ -289,15 +313,21 @@ class Box:
         deadline = time.monotonic() + timeout_s
         # Whoever can write into the stream, but cannot read the runner's memory, cannot answer in its place.
         identity = secrets.token_hex(16)
+        self._send(header, blobs, identity, timeout_s)
+        message = self._receive(identity, deadline)
+        if header["do"] == "run":
+            self._cleaning = identity
+        return message
+
+    def _send(
+        self, header: Mapping[str, Any], blobs: Sequence[bytes], identity: str, timeout_s: float
+    ) -> None:
+        deadline = time.monotonic() + timeout_s
         try:
             self._channel.send(wire.pack({**header, "id": identity}, blobs), deadline)
         except BoxDied:
             self._clean = False
             raise
-        message = self._receive(identity, deadline)
-        if header["do"] == "run":
-            self._cleaning = identity
-        return message
 
     def _settle(self) -> None:
         """Hear whether the box is clean after the last run."""
@@ -322,6 +352,49 @@ class Box:
         self._clean = False
         self.close()
         return BoxDied(f"a box {why}")
+
+
+class Talk:
+    """A test run with which one talks: it says something, it is answered, until it has ended.
+
+    Attributes:
+        identity: of the request.
+        over: whether it has ended.
+    """
+
+    def __init__(self, box: Box, patience_s: float) -> None:
+        self._box, self._patience_s = box, patience_s
+        self.identity = secrets.token_hex(16)
+        self.over = False
+
+    def hear(self) -> bytes | RunResult:
+        """The next thing it says, as it is; or how it ended.
+
+        Raises:
+            BoxDied: the box is gone or does not answer.
+        """
+        try:
+            answer, blobs = self._box._receive(self.identity, time.monotonic() + self._patience_s)
+            if answer.get("said") is True and len(blobs) == 1:
+                return blobs[0]
+            self.over = True
+            self._box._cleaning = self.identity
+            return self._box._read_result(answer, blobs)
+        except BoxDied as error:
+            error.during_run = True
+            raise
+
+    def say(self, data: bytes, *, last: bool = False) -> None:
+        """Answer it; after the last word it has a second to end.
+
+        Raises:
+            BoxDied: the box is gone or does not take it.
+        """
+        try:
+            self._box._send({"do": "say", "last": last}, [data], self.identity, self._patience_s)
+        except BoxDied as error:
+            error.during_run = True
+            raise
 
 
 def _exit_code(status: int) -> int:

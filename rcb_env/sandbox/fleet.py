@@ -7,9 +7,10 @@ seconds to import, is preloaded at once where a paper names it, and not where no
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from rcb_env.errors import BoxDied, SandboxUnavailable
@@ -123,9 +124,21 @@ class Fleet:
         except BoxDied:
             return job(True)
 
-    def _run(self, role: str, request: RunRequest, *, fresh: bool) -> RunResult:
+    @contextlib.contextmanager
+    def box_for(
+        self, role: str, request: RunRequest, *, fresh: bool = False
+    ) -> Iterator[tuple[Box, str]]:
+        """A box of one's own for such a run, and the name of the zygote to fork it from.
+
+        Raises:
+            BoxDied: it cannot be had.
+        """
         with self._pool(role, request.image).lease(fresh=fresh) as box:
-            return box.run(self._zygote(box, request), request)
+            yield box, self._zygote(box, request)
+
+    def _run(self, role: str, request: RunRequest, *, fresh: bool) -> RunResult:
+        with self.box_for(role, request, fresh=fresh) as (box, zygote):
+            return box.run(zygote, request)
 
     def _zygote(self, box: Box, request: RunRequest) -> str:
         """The zygote to fork from: the image's, or one that has also imported the paper's packages."""

@@ -1,0 +1,435 @@
+"""Grading of open challenges: how much better than the paper's own method?
+
+Each hidden problem is one run in the judge's box, which holds the problem, its oracles, their counters and the metric, and
+one in a candidate's box, which holds the submission; this module hands what one says to the other. Each problem starts from
+fresh processes, so nothing goes from one to the next. The paper's own method and the baseline are measured in the same way,
+once, and kept by content. A submission's box holds submissions only, these two among them: they are not what is hidden.
+
+The score is the mean over all problems of ``log(paper / cost)``, or of ``paper - cost`` where a judge says so, with its
+standard error over problems: 0 is the paper's own method, more is better. One aggregate, whatever families of problems
+there are, each problem with the same weight. Passed is whose score plus the allowance for noise is at least 0; the allowance
+is two standard errors, and at most a tenth of the baseline's distance, so that a wild method does not pass by its own
+noise. An answer that fails on one problem has failed, and has no score.
+Feedback and the final score use other problems: seeds come from the hidden judge.py, the purpose, and the index.
+Not covered: whether a challenge is any good (`rcb_env.certify.open`); what a failure is worth (`Score.counted`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import statistics
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rcb_env.dataset.papers import Challenge, Paper
+from rcb_env.errors import BoxDied
+from rcb_env.grading.isolated import messages, read_error, run_of
+from rcb_env.grading.outcome import Told, conclude, ended_its_box
+from rcb_env.grading.verdict import CaseResult, Purpose, Score, Verdict, tidy
+from rcb_env.runner import wire
+from rcb_env.sandbox.box import RunResult, Talk
+from rcb_env.sandbox.fleet import Fleet
+
+JUDGE = "judge.py"
+BASELINE = "witnesses/baseline.py"
+_COMPILE = "rcb_env.runner.case_run:compiled"
+_FAMILIES = "rcb_env.runner.open_run:families"
+_PLAY, _JUDGE = "rcb_env.runner.open_run:play", "rcb_env.runner.open_run:judge"
+_SLACK = 10.0  # how much more time the judge has than a submission
+_MAX_HEADER_BYTES = 1 << 16  # of what a submission says
+_FAR = 0.1  # of the baseline's distance: the most that noise may excuse
+
+
+@dataclass(frozen=True)
+class _Problem:
+    family: str
+    kind: str
+    index: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What one problem came to: a cost, or a verdict on why there is none."""
+
+    cost: float = math.nan
+    used: tuple[int, ...] = ()
+    failed: Verdict | None = None
+    run_s: float = 0.0
+    judge_s: float = 0.0
+    stdout: str = ""
+    stderr: str = ""
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What the paper's own method and the baseline cost, problem by problem."""
+
+    problems: tuple[_Problem, ...]
+    paper: tuple[float, ...]
+    baseline: float
+    """The baseline's score."""
+
+
+class JudgeFailed(Exception):
+    """The judge, its box or what stands in judge.py failed; says how."""
+
+
+class MeasuredGrading:
+    """Grades open challenges in the boxes of a fleet. Thread-safe."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._known: dict[tuple[str, str], _Known] = {}
+        self._judges: dict[str, tuple[bytes, tuple[Mapping[str, Any], ...]]] = {}
+        self._making: dict[tuple[str, str], threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def grade(self, challenge: Challenge, code: str, purpose: Purpose) -> Verdict:
+        """The verdict on the text of the region.
+
+        Raises:
+            BoxDied: no box works.
+        """
+        try:
+            known = self._reference(challenge, purpose)
+            return self._grade(challenge, code, known)
+        except JudgeFailed as error:
+            return Verdict("infra_error", message=f"the judge of {challenge.id} failed: {error}")
+
+    def _grade(self, challenge: Challenge, code: str, known: _Known) -> Verdict:
+        files = challenge.tree(code)
+        found: list[_Measured] = []
+        for problem in known.problems:
+            found.append(self._measure(challenge.paper, files, problem))
+            if found[-1].failed is not None:
+                break
+        timings = {
+            "run_s": sum(one.run_s for one in found),
+            "judge_s": sum(one.judge_s for one in found),
+        }
+        failed = found[-1].failed
+        if failed is not None:
+            results = [
+                CaseResult(one.family, one.index, "not_run", "an earlier problem failed")
+                for one in known.problems
+            ]
+            at = len(found) - 1
+            measured = zip(known.problems[:at], found, known.paper, strict=False)
+            results[:at] = [_result(*each) for each in measured]
+            results[at] = replace(failed.cases[0], seed=known.problems[at].index)
+            return replace(
+                failed,
+                cases=tuple(results),
+                timings=timings,
+                evidence="isolated",
+                score=Score(None, None, known.baseline),
+            )
+        score = score_of(known, [one.cost for one in found])
+        return Verdict(
+            "passed" if score.passes else "failed",
+            cases=tuple(map(_result, known.problems, found, known.paper)),
+            error_class=None if score.passes else "logic",
+            message=score.words,
+            stdout=found[0].stdout,
+            stderr=found[0].stderr,
+            timings=timings,
+            evidence="isolated",
+            score=score,
+        )
+
+    def no_change(self, challenge: Challenge, purpose: Purpose) -> Verdict:
+        """The verdict on a region without code."""
+        message = "the region holds no code"
+        try:
+            known = self._reference(challenge, purpose)
+        except JudgeFailed:
+            return Verdict("no_change", message=message)
+        return Verdict("no_change", message=message, score=Score(None, None, known.baseline))
+
+    def _reference(self, challenge: Challenge, purpose: Purpose) -> _Known:
+        """What the paper's own method and the baseline cost, found out once.
+
+        Raises:
+            JudgeFailed: that cannot be found out.
+        """
+        paper, key = challenge.paper, (challenge.content_hash, purpose)
+        with self._lock:
+            making = self._making.setdefault(key, threading.Lock())
+        with making:
+            if key not in self._known:
+                problems = self._problems(paper, purpose)
+                costs = {
+                    name: self._costs(challenge, code, problems, name)
+                    for name, code in (
+                        ("the paper's own method", challenge.reference),
+                        ("the baseline", _decode(paper.tests[BASELINE])),
+                    )
+                }
+                own, baseline = costs.values()
+                known = _Known(problems, own, math.nan)
+                there = score_of(known, baseline).value
+                assert there is not None  # it has a cost for every problem
+                self._known[key] = replace(known, baseline=there)
+            return self._known[key]
+
+    def _costs(
+        self, challenge: Challenge, code: str, problems: Sequence[_Problem], name: str
+    ) -> tuple[float, ...]:
+        files = challenge.tree(code)
+        costs = []
+        for problem in problems:
+            found = self._measure(challenge.paper, files, problem, trusted=True)
+            if found.failed is not None:
+                raise JudgeFailed(f"{name} fails on {problem.family}: {found.failed.message}")
+            costs.append(found.cost)
+        return tuple(costs)
+
+    def _problems(self, paper: Paper, purpose: Purpose) -> tuple[_Problem, ...]:
+        _, families = self._judge_of(paper)
+        secret = hashlib.sha256(paper.tests[JUDGE]).hexdigest()
+        found = []
+        for family in families:
+            for index in range(family[purpose]):
+                text = f"{secret}|{purpose}|{family['name']}|{index}".encode()
+                seed = int.from_bytes(hashlib.sha256(text).digest()[:8], "big") >> 1
+                found.append(_Problem(family["name"], family["kind"], index, seed))
+        if not found:
+            raise JudgeFailed("judge.py has no @problems")
+        return tuple(found)
+
+    def _judge_of(self, paper: Paper) -> tuple[bytes, tuple[Mapping[str, Any], ...]]:
+        """The compiled judge.py and its families of problems."""
+        with self._lock:
+            if paper.content_hash in self._judges:
+                return self._judges[paper.content_hash]
+        source = wire.pack({"sources": {JUDGE: _decode(paper.tests[JUDGE])}})
+        _, (code,) = self._trusted(paper, _COMPILE, source)
+        header, _ = self._trusted(paper, _FAMILIES, wire.pack({}, [code]))
+        with self._lock:
+            made = (code, tuple(header["families"]))
+            return self._judges.setdefault(paper.content_hash, made)
+
+    def _trusted(self, paper: Paper, entry: str, argument: bytes) -> wire.Message:
+        run = self._fleet.run_trusted(run_of(paper, entry, argument, slack=_SLACK))
+        said = next(messages(run.result), None)
+        if said is None:
+            raise JudgeFailed(_last_words(run))
+        return said
+
+    def _measure(
+        self, paper: Paper, files: Mapping[str, bytes], problem: _Problem, *, trusted: bool = False
+    ) -> _Measured:
+        """Put one problem to a submission; whatever dies is tried once more.
+
+        Raises:
+            JudgeFailed: the judge failed twice, and not because of what a submission said.
+            BoxDied: no box works.
+        """
+        deaths: list[BoxDied] = []
+        for again in (False, True):
+            try:
+                return self._put(paper, files, problem, trusted=trusted)
+            except BoxDied as error:
+                deaths.append(error)
+            except JudgeFailed:
+                if again:
+                    raise
+        if not all(one.during_run and not one.from_outside for one in deaths):
+            raise deaths[-1]
+        if len(deaths) < 2:
+            raise JudgeFailed(str(deaths[-1]))
+        with self._fleet.box_for("candidate", run_of(paper, _PLAY, b"")) as (box, _):
+            box.ping()
+        failed = ended_its_box(deaths[-1])
+        return _Measured(failed=replace(failed, cases=(_failing(problem, failed.message),)))
+
+    def _put(
+        self, paper: Paper, files: Mapping[str, bytes], problem: _Problem, *, trusted: bool
+    ) -> _Measured:
+        code, _ = self._judge_of(paper)
+        argument = wire.pack({"family": problem.family, "seed": problem.seed}, [code])
+        judging = run_of(paper, _JUDGE, argument, slack=_SLACK)
+        # A submission's zygote depends on what the image or the paper needs, and not on what it says of itself.
+        playing = run_of(paper, _PLAY, wire.pack({}), files)
+        # The judge's box first, everywhere: two gradings never wait for each other's.
+        with (
+            self._fleet.box_for("judge", judging) as (judge_box, judge_zygote),
+            self._fleet.box_for("candidate", playing) as (box, zygote),
+            box.talk(zygote, playing) as submission,
+        ):
+            try:
+                with judge_box.talk(judge_zygote, judging) as judge:
+                    return self._converse(paper, problem, judge, submission, trusted=trusted)
+            except _JudgeDied as death:
+                raise JudgeFailed(str(death)) from None
+
+    def _converse(
+        self, paper: Paper, problem: _Problem, judge: Talk, submission: Talk, *, trusted: bool
+    ) -> _Measured:
+        """Hand what one says to the other, and say what came of it."""
+        started = time.monotonic()
+        end = _exchange(_Judge(judge), submission)
+        if trusted and end.imports:
+            self._fleet.learn_imports(paper.id, end.imports)
+        judge_run = end.judge_run or _end(_Judge(judge))
+        run = end.run or _end(submission)
+        judge_s = max(0.0, time.monotonic() - started - run.wall_s)
+        refused, message = end.refused, ""
+        if end.judge_run is not None:
+            # A judge that fails on a problem which the paper's own method has solved fails because of what it was given.
+            if trusted or judge_run.ended != "exit":
+                raise JudgeFailed(_last_words(judge_run))
+            refused = "the result cannot be measured"
+        if end.cost is not None:
+            return _Measured(
+                end.cost,
+                end.used,
+                run_s=run.wall_s,
+                judge_s=judge_s,
+                stdout=run.stdout,
+                stderr=run.stderr,
+            )
+        if end.raised is not None:
+            where = "".join(f"\n  {frame}" for frame in end.raised["frames"])
+            message = f"{end.raised['type']}: {end.raised['message']}{where}"
+        result = _failing(problem, message or refused or "its process ended before it returned")
+        told = Told(
+            (result,),
+            [] if end.raised is None else [end.raised],
+            done=end.run is None,
+            differs=bool(refused),
+        )
+        if end.run is None:  # one that was told the last word has not ended by a limit
+            run = replace(run, ended="exit", exit_code=0)
+        return _Measured(failed=conclude(run, told, {}), run_s=run.wall_s, judge_s=judge_s)
+
+
+@dataclass(frozen=True)
+class _Ending:
+    """What ended a conversation: a cost, a refusal, an exception of the submission's, or the end of one of the runs."""
+
+    cost: float | None = None
+    used: tuple[int, ...] = ()
+    refused: str = ""
+    raised: Mapping[str, Any] | None = None
+    run: RunResult | None = None
+    judge_run: RunResult | None = None
+    imports: tuple[str, ...] = ()
+
+
+def _exchange(judge: _Judge, submission: Talk) -> _Ending:
+    """The whole conversation. The submission has the first word, then it is one and the other in turn."""
+    imports: tuple[str, ...] | None = None
+    while True:
+        said = submission.hear()
+        if isinstance(said, RunResult):
+            return _Ending(run=said)
+        message = _said(said)
+        if message is None or ("ready" in message[0]) != (imports is None):
+            return _Ending(refused="it said something that no honest submission says")
+        header, blobs = message
+        if "raised" in header:
+            return _Ending(raised=header["raised"])
+        if imports is None:
+            imports = tuple(header["ready"])
+        else:
+            judge.say(wire.pack(header, blobs))
+        word = judge.hear()
+        if isinstance(word, RunResult):
+            return _Ending(judge_run=word)
+        told = wire.unpack(io.BytesIO(word).read)[0]
+        if "cost" in told:
+            return _Ending(cost=float(told["cost"]), used=tuple(told["used"]), imports=imports)
+        if "refused" in told:
+            return _Ending(refused=str(told["refused"]))
+        submission.say(word)
+
+
+class _JudgeDied(Exception):
+    """The judge's box is gone or silent."""
+
+
+class _Judge:
+    """The judge's end of a conversation; what dies there is never the submission's box."""
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+
+    def hear(self) -> bytes | RunResult:
+        try:
+            return self._talk.hear()
+        except BoxDied as error:
+            raise _JudgeDied(str(error)) from None
+
+    def say(self, data: bytes, *, last: bool = False) -> None:
+        try:
+            self._talk.say(data, last=last)
+        except BoxDied as error:
+            raise _JudgeDied(str(error)) from None
+
+
+def _end(talk: Talk | _Judge) -> RunResult:
+    """Say the last word, and hear how it ended."""
+    talk.say(b"", last=True)
+    while not isinstance(heard := talk.hear(), RunResult):
+        pass
+    return heard
+
+
+def _said(frame: bytes) -> wire.Message | None:
+    """What a submission may say, in the words of `open_run`; None for anything else."""
+    found = next(messages(frame, max_header_bytes=_MAX_HEADER_BYTES), None)
+    if found is None:
+        return None
+    header, blobs = found
+    if "raised" in header:
+        error = read_error(header["raised"])
+        return None if error is None else ({"raised": error}, [])
+    if isinstance(header.get("ready"), list):
+        return {"ready": [str(name) for name in header["ready"]]}, []
+    if len(blobs) != 1:
+        return None
+    if header.get("returned") is True:
+        return {"returned": True}, blobs
+    number = header.get("ask")
+    return ({"ask": number}, blobs) if type(number) is int else None
+
+
+def score_of(known: _Known, costs: Sequence[float]) -> Score:
+    """The score of these costs."""
+    terms = [
+        math.log(own / cost) if problem.kind == "ratio" else own - cost
+        for problem, own, cost in zip(known.problems, known.paper, costs, strict=True)
+    ]
+    se = statistics.stdev(terms) / math.sqrt(len(terms)) if len(terms) > 1 else 0.0
+    families: dict[str, list[float]] = {}
+    for problem, term in zip(known.problems, terms, strict=True):
+        families.setdefault(problem.family, []).append(term)
+    return Score(statistics.fmean(terms), se, known.baseline, {k: tuple(v) for k, v in families.items()})
+
+
+def _result(problem: _Problem, found: _Measured, own: float) -> CaseResult:
+    term = math.log(own / found.cost) if problem.kind == "ratio" else own - found.cost
+    used = f", {sum(found.used)} oracle point(s) used" if found.used else ""
+    told = f"cost {found.cost:.4g}, the paper's {own:.4g}: {term:+.4f}{used}"
+    return CaseResult(problem.family, problem.index, "passed" if term >= 0 else "failed", told)
+
+
+def _failing(problem: _Problem, message: str) -> CaseResult:
+    return CaseResult(problem.family, problem.index, "error", message)
+
+
+def _last_words(run: RunResult) -> str:
+    if run.ended != "exit":
+        return f"ended by its limit of {run.ended}"
+    return tidy((run.stderr.strip() or f"exit code {run.exit_code}").splitlines()[-1], 300)
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
