@@ -135,7 +135,9 @@ class Oracle:
             Enough: the call of the submission is over.
         """
         if not isinstance(arguments, list) or len(arguments) != self._arguments:
-            raise Refused(f"an oracle was called with something else than {self._arguments} argument(s)")
+            raise Refused(
+                f"an oracle was called with something else than {self._arguments} argument(s)"
+            )
         points = 1
         if self._shape is not None:
             arguments = [array(one, name="what an oracle was asked for") for one in arguments]

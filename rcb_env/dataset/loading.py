@@ -252,7 +252,9 @@ def _load_open(root: Path, native: Paper) -> Paper:
     document = read_yaml(root / "paper.yaml")
     limits = document.parse(_NativePaper).open
     if limits is None:
-        raise document.error("there is a folder open/, but no `open:` with its time_s and memory_mb")
+        raise document.error(
+            "there is a folder open/, but no `open:` with its time_s and memory_mb"
+        )
     folder = root / "open"
     on_disk = _read_files(folder)
     for path, purpose in (

@@ -10,11 +10,12 @@ reads in its box and prints.
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Collection, Mapping
 from typing import Any, get_args
 
 from rcb_env.env.settings import Feedback
-from rcb_env.grading.verdict import Verdict
+from rcb_env.grading.verdict import Score, Verdict
 
 FEEDBACK_LEVELS: tuple[Feedback, ...] = get_args(Feedback)
 """What `run_tests` tells; each level tells what the ones before it tell, and more."""
@@ -37,7 +38,8 @@ def report(verdict: Verdict, level: Feedback, *, not_shown: Collection[str] = ()
 
     ``status`` always; ``passed`` and ``total`` from "counts"; ``cases`` (name and outcome of each)
     from "names"; from "messages" the message of each case and of the whole, ``error_class``,
-    ``notes``, ``stdout`` and ``stderr``; with "full" also the ``detail`` of each case.
+    ``notes``, ``stdout`` and ``stderr``; with "full" also the ``detail`` of each case. Of an open challenge also ``score``
+    (``value`` and ``se`` where there is one, ``baseline``) from "counts", and ``terms``, the mean of each family of problems, from "names".
     """
     rank = FEEDBACK_LEVELS.index(level)
     told: dict[str, Any] = {"status": verdict.status}
@@ -45,8 +47,13 @@ def report(verdict: Verdict, level: Feedback, *, not_shown: Collection[str] = ()
         told["message"] = verdict.message
     if rank >= FEEDBACK_LEVELS.index("counts"):
         told["passed"], told["total"] = verdict.counts()
+        if verdict.score is not None:
+            told["score"] = {k: v for k, v in verdict.score.to_dict().items() if k != "terms"}
     if rank >= FEEDBACK_LEVELS.index("names"):
         told["cases"] = [{"case": case.case, "outcome": case.outcome} for case in verdict.cases]
+        if verdict.score is not None and verdict.score.terms:
+            terms = verdict.score.terms.items()
+            told["terms"] = {family: statistics.fmean(each) for family, each in terms}
     if rank >= FEEDBACK_LEVELS.index("messages"):
         told["message"] = verdict.message
         if verdict.error_class is not None:
@@ -65,17 +72,25 @@ def report(verdict: Verdict, level: Feedback, *, not_shown: Collection[str] = ()
 def tell(tests: Mapping[str, Any]) -> str:
     """A `report` as a text for the agent: per case its count and its first failure."""
     heading = f"Tests: {tests['status']}"
+    is_open, terms = "score" in tests, tests.get("terms", {})
+    passed_is = "at least as good as the paper's own method" if is_open else "passed"
     if tests.get("total"):
-        heading += f", {tests['passed']} of {tests['total']} passed"
+        heading += f", {tests['passed']} of {tests['total']} {passed_is}"
     lines = [f"{heading}."]
+    if is_open:
+        score = tests["score"]
+        lines.append(Score(score.get("value"), score.get("se"), score["baseline"]).words + ".")
     cases = tests.get("cases", ())
-    if tests.get("message") and not any(case.get("message") for case in cases):
+    if tests.get("message") and not is_open and not any(case.get("message") for case in cases):
         lines.append(tests["message"])
     for name in dict.fromkeys(case["case"] for case in cases):
         runs = [case for case in cases if case["case"] == name]
         passed = sum(case["outcome"] == "passed" for case in runs)
-        lines.append(f"- {name}: {passed} of {len(runs)} passed")
-        worst = next((case for case in runs if case["outcome"] != "passed"), None)
+        mean = f" mean {terms[name]:+.4f}," if name in terms else ""
+        lines.append(f"- {name}:{mean} {passed} of {len(runs)} {passed_is}")
+        worst = next((case for case in runs if case["outcome"] == "error"), None) or next(
+            (case for case in runs if case["outcome"] != "passed"), None
+        )
         if worst is not None:
             told = [worst.get("message", ""), worst.get("detail", "")]
             lines += [f"  {line}" for part in told if part for line in part.split("\n")]

@@ -5,6 +5,7 @@ A declaration is a text or a dict, so it fits into an `EnvSpec` and a file::
     "sparse"                            1 for a solved challenge, else 0
     "cases"                             the part of the test cases that the final verdict passed
     "lines"                             sparse, times the challenge's lines of code
+    "score"                             the score of an open challenge, the baseline's where it is less or there is none; else sparse
     "shaped"                            sparse, and potential-based shaping on run_tests
     "cases:shaping=0.5,step_cost=0.01"  any of them with settings
     {"outcome": "cases", "shaping": 0.5, "step_cost": 0.01}
@@ -40,8 +41,8 @@ _PARTLY: tuple[Status, ...] = ("passed", "failed", "timeout", "out_of_memory")
 class RewardSpec:
     """A declared reward; `reward_spec` makes one of a text or a dict."""
 
-    outcome: Literal["sparse", "cases"] = "sparse"
-    """What the final verdict earns: 1 or 0, or the part of the cases that passed."""
+    outcome: Literal["sparse", "cases", "score"] = "sparse"
+    """What the final verdict earns: 1 or 0, the part of the cases that passed, or the score."""
     weight: Literal["challenge", "lines"] = "challenge"
     """What the outcome is multiplied by: 1, or the lines of code of the challenge."""
     shaping: float = 0.0
@@ -79,12 +80,13 @@ class RewardSpec:
         return dataclasses.asdict(self)
 
 
-OUTCOMES = ("sparse", "cases")
+OUTCOMES = ("sparse", "cases", "score")
 WEIGHTS = ("challenge", "lines")
 _NUMBERS = ("shaping", "gamma", "step_cost", "test_cost", "token_cost")
 _NAMED: dict[str, dict[str, Any]] = {
     "sparse": {},
     "cases": {"outcome": "cases"},
+    "score": {"outcome": "score"},
     "lines": {"weight": "lines"},
     "shaped": {"shaping": 1.0},
 }
@@ -173,7 +175,9 @@ def pay(spec: RewardSpec, potential: float, facts: Facts) -> tuple[float, float]
 
 
 def outcome(spec: RewardSpec, verdict: Verdict) -> float:
-    """What a final verdict earns, between 0 and 1, before it is weighted."""
+    """What a final verdict earns, between 0 and 1 but for a score, before it is weighted."""
+    if spec.outcome == "score":
+        return sparse(verdict.status) if verdict.score is None else verdict.score.counted
     if spec.outcome == "sparse" or verdict.passed:
         return sparse(verdict.status)
     passed, total = verdict.counts()

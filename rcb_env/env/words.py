@@ -23,6 +23,8 @@ def assignment(challenge: Challenge, region_lines: str, shown: Shown, rules: Rul
         shown: what may be told of it.
         rules: of the episode.
     """
+    if challenge.is_open:
+        return _open_assignment(challenge, region_lines, rules)
     reading = " read_paper shows it." if shown.with_paper else ""
     hint = f' "{challenge.hint}"' if shown.with_hint else ""
     names = ", ".join(challenge.defines) if shown.with_interface else ""
@@ -41,6 +43,21 @@ def assignment(challenge: Challenge, region_lines: str, shown: Shown, rules: Rul
         f"You have {rules.max_steps} steps and {rules.max_test_runs} test runs; a wrong call"
         f" uses up a step. run_tests tells {TELLS[rules.feedback]}. submit ends the episode:"
         " the region is then tested with other inputs."
+    )
+
+
+def _open_assignment(challenge: Challenge, region_lines: str, rules: Rules) -> str:
+    return (
+        "Do better than a paper. task.md says what is to be written and how it is measured: read it first."
+        f' It belongs to the paper "{challenge.paper.title}".\n'
+        f"The region to write is {region_lines}; now it holds a placeholder. Only the region may"
+        " change: other edits are refused. In the score 0 is the paper's own method, more is better,"
+        " and nobody knows how much can be had.\n"
+        'Act with one tool call per step, for instance {"tool": "read_file", "arguments": {"path": "task.md"}}.'
+        f" The tools: {', '.join(tool.name for tool in TOOLS)}.\n"
+        f"You have {rules.max_steps} steps and {rules.max_test_runs} test runs; a wrong call uses up"
+        " a step. run_tests measures the region on problems of its own. submit ends the episode: the"
+        " region is then measured on other problems, and that is the score."
     )
 
 

@@ -7,7 +7,14 @@ import hashlib
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parents[1]
-_DECIDES = ("grading/*.py", "runner/*.py", "dataset/imports.py", "cases.py", "judging.py", "mutation.py")
+_DECIDES = (
+    "grading/*.py",
+    "runner/*.py",
+    "dataset/imports.py",
+    "cases.py",
+    "judging.py",
+    "mutation.py",
+)
 
 
 @functools.cache  # one process has one answer, also when somebody edits the code meanwhile

@@ -411,7 +411,9 @@ def score_of(known: _Known, costs: Sequence[float]) -> Score:
     families: dict[str, list[float]] = {}
     for problem, term in zip(known.problems, terms, strict=True):
         families.setdefault(problem.family, []).append(term)
-    return Score(statistics.fmean(terms), se, known.baseline, {k: tuple(v) for k, v in families.items()})
+    return Score(
+        statistics.fmean(terms), se, known.baseline, {k: tuple(v) for k, v in families.items()}
+    )
 
 
 def _result(problem: _Problem, found: _Measured, own: float) -> CaseResult:

@@ -5,6 +5,7 @@ pairing.py     two runs, paired by challenge: differences and a test
 intervals.py   confidence intervals over papers
 summary.py     one run in numbers
 comparison.py  runs side by side: what else differs, and rates by effort
+open_scores.py  the scores of open challenges, and their curve over test runs, tokens and money
 tables.py      both as tables in a terminal
 export.py      numbers as JSON and CSV
 training.py    episodes as rows to train on: `rcb export`

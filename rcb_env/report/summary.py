@@ -15,7 +15,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rcb_env.dataset.papers import OPEN
 from rcb_env.errors import StoreError
+from rcb_env.report.open_scores import OpenScores, open_scores
 from rcb_env.report.scoring import MODEL_FAILURES, Planned, Score, fill_missing, score
 from rcb_env.runs.store import INFRA, RunStore
 
@@ -117,6 +119,8 @@ class RunSummary:
     """Distinct errors of the agent itself among what still counts as such a failure, at most ten."""
     problems: tuple[str, ...]
     """Damage found in the directory, one line each."""
+    open_scores: OpenScores | None = None
+    """Of open challenges."""
 
     @property
     def proven_pass_rate(self) -> float | None:
@@ -151,6 +155,7 @@ class RunSummary:
             **{name: rate.value if rate else None for name, rate in rates.items()},
             "proven_pass_rate": self.proven_pass_rate,
             **bounds,
+            **({"score": self.open_scores.mean} if self.open_scores else {}),
         }
 
     def full(self) -> dict[str, object]:
@@ -175,6 +180,7 @@ class RunSummary:
             "infra_causes": list(self.infra_causes),
             "agent_errors": list(self.agent_errors),
             "problems": list(self.problems),
+            **({"open_scores": self.open_scores.to_dict()} if self.open_scores else {}),
             "config": self.record.get("config", {}),
         }
 
@@ -226,7 +232,12 @@ def summarize(store: RunStore) -> RunSummary:
         infra_causes=tuple(causes)[:_CAUSES],
         agent_errors=tuple(agent_errors)[:_CAUSES],
         problems=tuple(store.problems),
+        open_scores=open_scores(store) if _has_open(store) else None,
     )
+
+
+def _has_open(store: RunStore) -> bool:
+    return any(str(entry["challenge"]).endswith(OPEN) for entry in store.record["plan"])
 
 
 def _not_solved(outcomes: Iterable[Planned]) -> dict[str, dict[str, int]]:

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from rcb_env.errors import counted
 from rcb_env.report.comparison import ByEffort, RunPair
+from rcb_env.report.open_scores import OpenScores
 from rcb_env.report.scoring import OPEN_STATES, Rate
 from rcb_env.report.summary import RunSummary
 
@@ -55,6 +56,9 @@ def runs_table(summaries: Sequence[RunSummary]) -> Table:
     table.add_column("scaled", justify="right")
     table.add_column("95 %", justify="right")
     table.add_column("coverage", justify="right")
+    has_scores = any(summary.open_scores for summary in summaries)
+    if has_scores:
+        table.add_column("score", justify="right")
     table.add_column("states")
     for summary in summaries:
         score = summary.score
@@ -67,7 +71,49 @@ def runs_table(summaries: Sequence[RunSummary]) -> Table:
             rate_text(score.scaled_pass_rate),
             interval_text(score.scaled_pass_rate),
             f"{score.coverage:.0f} %",
+            *([_score_text(summary.open_scores)] if has_scores else []),
             states_text(list(score.states.items())),
+        )
+    return table
+
+
+def _score_text(scores: OpenScores | None) -> str:
+    if scores is None:
+        return "n/a"
+    return f"{scores.mean:+.3f}" + (f" ± {scores.se:.3f}" if scores.se is not None else "")
+
+
+def open_table(scores: OpenScores) -> Table:
+    """One row per open challenge of one run."""
+    title = "Open challenges (0: the paper's own method; more is better)"
+    table = Table(title=title, title_justify="left")
+    table.add_column("challenge")
+    for name in ("episodes", "failed", "score", "se", "baseline", "counts as"):
+        table.add_column(name, justify="right")
+    for one in scores.challenges:
+        table.add_row(
+            escape(one.challenge),
+            str(one.episodes),
+            str(one.episodes - one.scored),
+            "n/a" if one.value is None else f"{one.value:+.3f}",
+            "n/a" if one.se is None else f"{one.se:.3f}",
+            f"{one.baseline:+.3f}",
+            f"{one.counted:+.3f}",
+        )
+    return table
+
+
+def curve_table(scores: OpenScores) -> Table:
+    """The best score told by test runs, by how many there were and what they took."""
+    table = Table(title="Best score in feedback, mean of the episodes", title_justify="left")
+    for name in ("test runs", "score", "tokens", "USD"):
+        table.add_column(name, justify="right")
+    for point in scores.curve:
+        table.add_row(
+            str(point.test_runs),
+            f"{point.score:+.3f}",
+            _amount(point.tokens),
+            "n/a" if point.cost_usd is None else f"{point.cost_usd:.4f}",
         )
     return table
 
@@ -159,6 +205,10 @@ def print_report(console: Console, summaries: Sequence[RunSummary]) -> None:
     console.print(runs_table(summaries))
     for summary in summaries:
         console.print(papers_table(summary))
+        if summary.open_scores is not None:
+            console.print(open_table(summary.open_scores))
+            if len(summary.open_scores.curve) > 1:
+                console.print(curve_table(summary.open_scores))
         lines = notes(summary)
         if len(summaries) > 1 and lines:
             console.print(f"{summary.label}:", markup=False, highlight=False)

@@ -103,9 +103,7 @@ def judge(argument: bytes, result: BinaryIO, inbox: BinaryIO) -> None:
     """
     header, (code,) = parse(argument)
     voice = Voice(result, inbox)
-    family = next(
-        one for one in judging.problems_in(execute(code)) if one.name == header["family"]
-    )
+    family = next(one for one in judging.problems_in(execute(code)) if one.name == header["family"])
     submission = _Remote(voice, header["seed"])
     try:
         cost = family.cost(family.function(submission, cases.Rng(header["seed"])))

@@ -232,7 +232,7 @@ def _test_run(message: dict[str, Any], descriptors: list[int]) -> NoReturn:
             sys.modules["torch"].set_num_threads(int(os.environ["RCB_THREADS"]))
         module, _, function = message["entry"].partition(":")
         with open(result_fd, "wb") as result:
-            heard = [open(descriptor, "rb") for descriptor in hears]  # of a run that talks
+            heard = [os.fdopen(descriptor, "rb") for descriptor in hears]  # of a run that talks
             code = getattr(importlib.import_module(module), function)(argument, result, *heard) or 0
     except BaseException:
         traceback.print_exc()

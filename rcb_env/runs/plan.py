@@ -173,7 +173,9 @@ def run_record(
         "dataset": {
             "name": dataset.name,
             # Absolute, so that the run can be judged again from anywhere.
-            "source": source if source.removesuffix(OPEN) in NAMES else str(Path(source).absolute()),
+            "source": source
+            if source.removesuffix(OPEN) in NAMES
+            else str(Path(source).absolute()),
             "content_hash": dataset.content_hash,
         },
         "plan": [
