@@ -8,6 +8,7 @@ becomes a `Problem` with file and line.
     points.py       what can be said without running code       problem.py   how it is told
     run.py          what takes runs; `certify`                  verdicts.py  verdicts by content
     reasons.py      why some mutants may survive
+    open.py         what an open challenge has to meet
     certificate.py  what was found, and the file of it that is committed with a data set
 
 Not covered: the prose of a paper; known exploits, which have tests of their own; papers in the

@@ -16,6 +16,7 @@ from rcb_env.errors import counted
 
 if TYPE_CHECKING:
     from rcb_env.certify import Certificate, CertificateFile, Depth
+    from rcb_env.certify.open import OpenReport
     from rcb_env.certify.suites import Kind, SuiteReport
     from rcb_env.dataset.papers import Dataset, Paper
     from rcb_env.grading.grader import Grader
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("papers", nargs=-1, metavar="[PAPER]...")
 @options.dataset
+@options.scope
 @click.option(
     "--full",
     is_flag=True,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 def check(
     papers: Sequence[str],
     dataset: str,
+    scope: str | None,
     full: bool,
     certificate: Path | None,
     sandbox: str,
@@ -63,6 +66,9 @@ def check(
     depend on the inputs that its cases draw, and if an agent cannot read a region's code elsewhere in its files. A
     light check does the same, but tries only two faults per region.
 
+    With --scope open the check looks at open challenges: the baseline must score well below the paper's own method, two
+    other answers well above it, the first idea at most half as much, and answers that do not try below the baseline.
+
     For a public data set (researchcodebench) the check lists the papers that work here. It also lists the regions that
     pass when they are left empty (`rcb run --agent noop` passes just these) or replaced by `pass`, those whose code can
     be read elsewhere, and those without a canary. These are findings about the data set, not errors of your
@@ -71,25 +77,30 @@ def check(
     """
     from rcb_env import sandbox as sandboxes
     from rcb_env.certify import CertificateFile
+    from rcb_env.dataset.loading import in_scope
     from rcb_env.grading.grader import Grader
 
-    loaded = _loaded(dataset, as_json)
+    loaded = _loaded(in_scope(dataset, scope), as_json)
     chosen = _chosen(loaded, papers)
     record = CertificateFile(certificate) if certificate else None
     cache = None if no_cache else _cache()
     certified: list[Certificate] = []
     surveyed: list[SuiteReport] = []
+    measured: list[OpenReport] = []
     where, _ = sandboxes.choose(sandbox, {paper.image for paper in chosen})
     with Grader(where, workers=workers, judge_all=True) as grader:
         job = _Job(grader, workers, cache, record, full, as_json)
         for paper in chosen:
             if paper.layout == "paper2code":
                 surveyed.append(job.survey(paper))
+            elif paper.layout == "open":
+                measured.append(job.measure(paper))
             else:
                 certified.append(job.certify(paper, [one.id for one in loaded.papers]))
     if surveyed and not as_json:
         _print_sums(surveyed)
-    if not (all(one.ok for one in certified) and _is_fine(surveyed, strict=strict)):
+    fine = all(one.ok for one in certified) and all(one.ok for one in measured)
+    if not (fine and _is_fine(surveyed, strict=strict)):
         raise click.exceptions.Exit(1)
 
 
@@ -114,6 +125,16 @@ class _Job:
                 paper, self.grader, progress=shown.update, cache=self.cache, workers=self.workers
             )
         _print_survey(report, self.as_json)
+        return report
+
+    def measure(self, paper: Paper) -> OpenReport:
+        """Whether an open challenge is good enough."""
+        from rcb_env.certify.open import certify_open
+        from rcb_env.cli.progress import Progress
+
+        with Progress(paper.id) as shown:
+            report = certify_open(paper, self.grader, progress=shown.update, cache=self.cache)
+        _print_open(report, self.as_json)
         return report
 
     def certify(self, paper: Paper, order: Sequence[str]) -> Certificate:
@@ -210,6 +231,22 @@ def _print(certificate: Certificate, standing: str, as_json: bool) -> None:
     for note in certificate.notes:
         echo(f"{certificate.paper}: {note}")
     echo(f"{certificate.paper}: {'; '.join(facts)}")
+
+
+def _print_open(report: OpenReport, as_json: bool) -> None:
+    if as_json:
+        echo(json.dumps({**report.to_dict(), "ok": report.ok}))
+        return
+    for problem in report.problems:
+        echo(str(problem))
+    facts = [counted(len(report.problems), "problem") if report.problems else "certified"]
+    ranked = sorted(report.witnesses, key=lambda one: -(one.value or 0.0))
+    facts += [str(one) for one in ranked if one.value is not None]
+    failed = [one.name for one in report.witnesses if one.value is None]
+    facts += [f"failed: {', '.join(failed)}"] if failed else []
+    if report.run_s is not None:
+        facts.append(f"a measurement takes {report.run_s:.1f} s")
+    echo(f"{report.challenge}: {'; '.join(facts)}")
 
 
 def _print_survey(report: SuiteReport, as_json: bool) -> None:

@@ -30,7 +30,7 @@ import numpy as np
 
 from rcb_env import cases, judging
 from rcb_env.runner import wire
-from rcb_env.runner.case_run import execute, describe, new_imports, parse
+from rcb_env.runner.case_run import describe, execute, new_imports, parse
 from rcb_env.runner.conversation import Voice
 
 MODULE = "start"
