@@ -163,6 +163,7 @@ def _read_exactly(stream: BinaryIO, count: int) -> bytes:
 
 
 def execute(compiled_file: bytes) -> dict[str, Any]:
+    """The names of a file that `compiled` made, executed as a module."""
     code = marshal.loads(compiled_file)
     assert isinstance(code, CodeType)
     module = ModuleType(Path(code.co_filename).stem)

@@ -1,0 +1,2 @@
+def share(human, machine, corpus):
+    return 0.9

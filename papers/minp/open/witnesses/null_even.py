@@ -1,0 +1,2 @@
+def distribution(logits):
+    return np.full(logits.shape, 1.0 / logits.shape[1])
