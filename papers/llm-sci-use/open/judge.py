@@ -25,7 +25,7 @@ class _World:
         self.style = r.normal(0, r.uniform(0.5, 1.0), self.words) * (r.random(self.words) < 0.35)
         self.spread = r.uniform(0.3, 0.7)  # of the strength of a style, between texts
         self.human = r.uniform(0.0, 0.3)  # of people
-        self.direction = r.normal(0, 0.5, (3, self.words))  # habits that have nothing to do with it
+        self.direction = r.normal(0, 0.8, (3, self.words))  # habits that have nothing to do with it
 
     def mix(self, sharpness):
         return self.r.dirichlet(np.full(self.topics, sharpness))

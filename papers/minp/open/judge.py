@@ -4,7 +4,7 @@ import numpy as np
 
 from rcb_env.judging import Refused, array, problems
 
-FEEDBACK, FINAL = 6, 20
+FEEDBACK, FINAL = 6, 24
 ROWS, WORDS = 96, 400
 
 
@@ -12,7 +12,7 @@ def _truths(r):
     """Distributions of all kinds of certainty: a head, and a tail that falls with the rank."""
     truths = np.empty((ROWS, WORDS))
     for row in range(ROWS):
-        slope = r.uniform(0.9, 2.2)
+        slope = r.uniform(1.1, 2.5)
         head = int(np.exp(r.uniform(0, np.log(40))))
         logs = -slope * np.log(np.maximum(np.arange(WORDS) - head + 2, 1.0))
         logs[:head] = r.normal(0.5, 0.8, head)

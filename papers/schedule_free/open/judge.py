@@ -4,13 +4,13 @@ import numpy as np
 
 from rcb_env.judging import Enough, Oracle, problems
 
-FEEDBACK, FINAL = 5, 16
+FEEDBACK, FINAL = 5, 20
 LOOKS = (0.25, 0.5, 1.0)  # of the length, when the answer is looked at
 
 
 def _run(submission, rng, dimension, value, gradient, best):
     """The excess at the looks, as a part of that at the start, averaged geometrically."""
-    length = int(np.exp(rng.uniform(np.log(100), np.log(500))))
+    length = int(np.exp(rng.uniform(np.log(100), np.log(400))))
     looks = [max(1, round(part * length)) for part in LOOKS]
     unit = 10 ** rng.uniform(-1, 1)  # of values
     start = np.zeros(dimension)
@@ -51,7 +51,7 @@ def quadratic(submission, rng):
     curvature = r.permutation(np.arange(1, d + 1) ** -r.uniform(0.5, 1.5))
     basis = np.linalg.qr(r.normal(size=(d, d)))[0]
     matrix = (basis * curvature) @ basis.T
-    target = 10 ** r.uniform(-1.0, 1.0) * r.normal(size=d)
+    target = 10 ** r.uniform(-0.7, 0.7) * r.normal(size=d)
     noise = r.uniform(0.05, 0.3) * np.sqrt(target @ matrix @ matrix @ target)
 
     def value(x):
@@ -95,7 +95,7 @@ def median(submission, rng):
     r = rng.numpy
     d, n = int(r.integers(5, 20)), 300
     features = r.normal(size=(n, d)) * np.arange(1, d + 1) ** -r.uniform(0.0, 0.7)
-    truth = 10 ** r.uniform(-1.0, 1.0) * r.normal(size=d)
+    truth = 10 ** r.uniform(-0.7, 0.7) * r.normal(size=d)
     scale = np.abs(truth).mean()
     answers = features @ truth + scale * 0.1 * r.standard_t(2, size=n)
 

@@ -1,10 +1,8 @@
 def optimize(gradient, start):
-    rate = 0.1
+    # normalized gradient steps of a constant length, and the average of all points
     z, x, step = start.copy(), start.copy(), 0
-    v = np.zeros_like(start)
     while True:
         step += 1
         g = gradient(z, x)
-        v = 0.999 * v + 0.001 * g * g
-        z = z - rate * g / (np.sqrt(v / (1 - 0.999**step)) + 1e-12)
+        z = z - 0.1 * g / (np.linalg.norm(g) + 1e-300)
         x = x + (z - x) / step

@@ -1,10 +1,10 @@
 def optimize(gradient, start):
-    # Prodigy's estimate of the distance, AdamW directions, schedule-free averaging
-    beta, beta2 = 0.9, 0.99
+    # Prodigy's estimate of the distance for steps of Adam's direction, and a schedule-free average that favours late points
+    beta, beta2 = 0.8, 0.99
+    root = np.sqrt(beta2)
     z, x = start.copy(), start.copy()
     d, r, s, v = 1e-3, 0.0, np.zeros_like(start), np.zeros_like(start)
     weights, step = 0.0, 0
-    root = np.sqrt(beta2)
     while True:
         step += 1
         y = (1 - beta) * z + beta * x
@@ -13,7 +13,7 @@ def optimize(gradient, start):
         r = root * r + (1 - root) * d * d * (g @ (start - z))
         s = root * s + (1 - root) * d * d * g
         d = max(d, r / (np.abs(s).sum() + 1e-300))
-        z = z - d * d * g / (np.sqrt(v / (1 - beta2**step)) + 1e-12 * d) 
-        w = d * d
+        z = z - d * d * g / (np.sqrt(v / (1 - beta2**step)) + 1e-12 * d)
+        w = d * d * step
         weights += w
         x = x + w / weights * (z - x)

@@ -1,0 +1,3 @@
+def optimize(gradient, start):
+    while True:
+        gradient(start, start)
