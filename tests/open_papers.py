@@ -70,7 +70,7 @@ WITNESSES = {
 """,
     "first_idea": """def root(function, low, high):
     a, b = function(np.array(low)), function(np.array(high))
-    for _ in range(8):
+    for _ in range(4):
         middle = low + (high - low) * 0.5
         value = function(np.array(middle))
         if value > 0:
