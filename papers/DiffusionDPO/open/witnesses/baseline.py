@@ -1,0 +1,2 @@
+def align(reference, winners, losers, features, beta):
+    return reference
