@@ -4,13 +4,13 @@ import numpy as np
 
 from rcb_env.judging import Enough, Oracle, problems
 
-FEEDBACK, FINAL = 5, 20
+FEEDBACK, FINAL = 5, 16
 LOOKS = (0.25, 0.5, 1.0)  # of the length, when the answer is looked at
 
 
 def _run(submission, rng, dimension, value, gradient, best):
     """The excess at the looks, as a part of that at the start, averaged geometrically."""
-    length = int(np.exp(rng.uniform(np.log(100), np.log(400))))
+    length = int(np.exp(rng.uniform(np.log(80), np.log(320))))
     looks = [max(1, round(part * length)) for part in LOOKS]
     unit = 10 ** rng.uniform(-1, 1)  # of values
     start = np.zeros(dimension)

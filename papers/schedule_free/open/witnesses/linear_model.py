@@ -2,7 +2,7 @@ def optimize(gradient, start):
     # gradients are nearly linear around the answer: fit them by ridge regression, and go where the fit is zero
     n = len(start)
     z, x = start.copy(), start.copy()
-    d, r, s, v = 1e-3, 0.0, np.zeros_like(start), np.zeros_like(start)
+    d, r, s, v = 0.02, 0.0, np.zeros_like(start), np.zeros_like(start)
     weights, step = 0.0, 0
     root, beta, beta2 = np.sqrt(0.99), 0.8, 0.99
     points, slopes = [], []
@@ -39,4 +39,4 @@ def optimize(gradient, start):
             size = np.linalg.norm(move)
             model = middle + move * min(1.0, far / (size + 1e-300))
         if step > 2 * n + 5:
-            answer = (x + model) / 2
+            answer = 0.6 * x + 0.4 * model
