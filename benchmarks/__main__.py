@@ -17,6 +17,7 @@ from benchmarks import (
     instead,
     leaks,
     measure,
+    oracle,
     steps,
     summary,
     waiting,
@@ -24,7 +25,7 @@ from benchmarks import (
 from rcb_env.errors import RcbError, SandboxUnavailable
 from rcb_env.sandbox import AUTO, make
 
-NAMES = ("instead", "envs", "grading", "actions", "folders", "steps", "waiting", "leaks")
+NAMES = ("instead", "envs", "grading", "actions", "folders", "steps", "oracle", "waiting", "leaks")
 
 
 @click.command()
@@ -86,6 +87,8 @@ def main(
             result = folders.run(public, wanted, quick=quick)
         elif name == "steps":
             result = steps.run(usable, quick=quick)
+        elif name == "oracle":
+            result = oracle.run(usable, quick=quick)
         elif name == "leaks":
             result = leaks.run(usable, quick=quick)
         else:

@@ -57,6 +57,7 @@ def test_each_benchmark_measures_something_or_says_why_not(told: Told) -> None:
         "actions",
         "folders",
         "steps",
+        "oracle",
         "waiting",
         "leaks",
     ]
