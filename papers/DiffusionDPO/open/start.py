@@ -1,4 +1,7 @@
-"""From comparisons of items to the distribution that people would like."""
+"""From comparisons of items to the distribution that people would like.
+
+task.md says what is to be written, and how it is measured.
+"""
 
 import numpy as np
 

@@ -1,4 +1,7 @@
-"""How much of a corpus was written by machines?"""
+"""How much of a corpus was written by machines?
+
+task.md says what is to be written, and how it is measured.
+"""
 
 import numpy as np
 

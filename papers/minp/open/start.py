@@ -1,4 +1,7 @@
-"""From the logits of a model that is off to the distribution that is drawn from."""
+"""From the logits of a model that is off to the distribution that is drawn from.
+
+task.md says what is to be written, and how it is measured.
+"""
 
 import numpy as np
 

@@ -1,4 +1,7 @@
-"""An optimizer for noisy gradients, which does not know how long it runs nor how large anything is."""
+"""An optimizer for noisy gradients, which does not know how long it runs nor how large anything is.
+
+task.md says what is to be written, and how it is measured.
+"""
 
 import numpy as np
 
