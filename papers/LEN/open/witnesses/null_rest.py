@@ -1,0 +1,2 @@
+def solve(operator, jacobian, start, bend):
+    return start
