@@ -234,7 +234,7 @@ class MeasuredGrading:
         deaths: list[BoxDied] = []
         for again in (False, True):
             try:
-                return self._put(paper, files, problem, trusted=trusted)
+                return self._put(paper, files, problem, trusted=trusted, fresh=again)
             except BoxDied as error:
                 deaths.append(error)
             except JudgeFailed:
@@ -250,7 +250,13 @@ class MeasuredGrading:
         return _Measured(failed=replace(failed, cases=(_failing(problem, failed.message),)))
 
     def _put(
-        self, paper: Paper, files: Mapping[str, bytes], problem: _Problem, *, trusted: bool
+        self,
+        paper: Paper,
+        files: Mapping[str, bytes],
+        problem: _Problem,
+        *,
+        trusted: bool,
+        fresh: bool,
     ) -> _Measured:
         code, _ = self._judge_of(paper)
         argument = wire.pack({"family": problem.family, "seed": problem.seed}, [code])
@@ -259,8 +265,8 @@ class MeasuredGrading:
         playing = run_of(paper, _PLAY, wire.pack({}), files)
         # The judge's box first, everywhere: two gradings never wait for each other's.
         with (
-            self._fleet.box_for("judge", judging) as (judge_box, judge_zygote),
-            self._fleet.box_for("candidate", playing) as (box, zygote),
+            self._fleet.box_for("judge", judging, fresh=fresh) as (judge_box, judge_zygote),
+            self._fleet.box_for("candidate", playing, fresh=fresh) as (box, zygote),
             box.talk(zygote, playing) as submission,
         ):
             try:
