@@ -18,8 +18,9 @@ from rcb_env.sandbox.box import Box, BoxSettings, Maker, RunRequest, RunResult
 from rcb_env.sandbox.pool import Pool
 
 # What test runs are forked from has imported, where the image has it: of papers that name torch, and of others.
-_IMAGE_PRELOAD = ("numpy", "numpy.random", "torch", "rcb_env.runner.case_run")
-_PLAIN_PRELOAD = ("numpy", "numpy.random", "rcb_env.runner.case_run")
+_OURS = ("rcb_env.runner.case_run", "rcb_env.runner.open_run")
+_IMAGE_PRELOAD = ("numpy", "numpy.random", "torch", *_OURS)
+_PLAIN_PRELOAD = ("numpy", "numpy.random", *_OURS)
 _JUDGE_PRELOAD = ("numpy", "rcb_env.runner.case_run")
 # A judgement takes milliseconds, so one judge serves many workers; another is started only when one is held up.
 _JUDGE_WAIT_S = 0.5
