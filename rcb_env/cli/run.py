@@ -152,10 +152,8 @@ def run(context: click.Context, /, **given: Any) -> None:
     the last line of stdout is one object: run, planned, states, pass_rate and scaled_pass_rate (in percent).
     """
     from rcb_env.cli.arms import play_arms
-    from rcb_env.dataset.loading import in_scope
     from rcb_env.runs.folders import arms_of
 
-    given["dataset"] = in_scope(given["dataset"], given.pop("scope"))
     folder, resume = _folder(given), given["resume"] is not None
     if folder is not None and resume:
         given = with_record(given, folder, context)

@@ -235,6 +235,12 @@ def test_a_run_of_open_challenges_reports_its_score_beside_its_pass_rate(
     assert report["score"] == 0.0
     assert report["open_scores"]["challenges"][0]["baseline"] < 0
     assert "Open challenges" in rcb("report", "r")
+    named = ("--dataset", str(folder), "--challenges", "roots@open")
+    told = json.loads(
+        rcb("run", "--agent", "noop", *named, "--out", "n", "--json").splitlines()[-1]
+    )
+    assert told["states"]["no_change"] == 1
+    assert told["score"] == report["open_scores"]["challenges"][0]["baseline"]
     shown = rcb("show", "roots@open", "--dataset", str(folder))
     assert "task.md" in shown
 

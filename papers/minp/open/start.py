@@ -6,7 +6,7 @@ task.md says what is to be written, and how it is measured.
 import numpy as np
 
 
-# <paper2code name="truncation">
+# <paper2code name="next-token distribution">
 def distribution(logits):
     """Distributions to draw the next token from.
 
@@ -21,4 +21,4 @@ def distribution(logits):
     p /= p.sum(axis=1, keepdims=True)
     p[p < 0.1 * p.max(axis=1, keepdims=True)] = 0.0
     return p / p.sum(axis=1, keepdims=True)
-# </paper2code name="truncation">
+# </paper2code name="next-token distribution">
