@@ -3,6 +3,7 @@
 grader.py    `Grader`: owns the boxes, chooses the mode by the paper's layout
 isolated.py  native papers: candidate and reference in two boxes, outputs compared
 measured.py  open challenges: a conversation between two boxes, and a score against the paper's own method
+exchange.py  the conversation of one problem, message by message
 public.py    public folders: split where a suite can be, else guarded
 split.py     the suite in two boxes, what it compares held side by side; nothing is believed
 copies.py    a suite in two copies, one of them without the answer; rewriting.py: how they are written;

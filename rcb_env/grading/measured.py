@@ -17,7 +17,6 @@ Not covered: whether a challenge is any good (`rcb_env.certify.open`); what a fa
 from __future__ import annotations
 
 import hashlib
-import io
 import math
 import statistics
 import threading
@@ -28,7 +27,8 @@ from typing import Any
 
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import BoxDied
-from rcb_env.grading.isolated import messages, read_error, run_of
+from rcb_env.grading.exchange import Judge, JudgeDied, exchange, last_word
+from rcb_env.grading.isolated import messages, run_of
 from rcb_env.grading.outcome import Told, conclude, ended_its_box
 from rcb_env.grading.verdict import CaseResult, Purpose, Score, Verdict, tidy
 from rcb_env.runner import wire
@@ -41,7 +41,6 @@ _COMPILE = "rcb_env.runner.case_run:compiled"
 _FAMILIES = "rcb_env.runner.open_run:families"
 _PLAY, _JUDGE = "rcb_env.runner.open_run:play", "rcb_env.runner.open_run:judge"
 _SLACK = 10.0  # how much more time the judge has than a submission
-_MAX_HEADER_BYTES = 1 << 16  # of what a submission says
 _FAR = 0.1  # of the baseline's distance: the most that noise may excuse
 
 
@@ -261,7 +260,6 @@ class MeasuredGrading:
         code, _ = self._judge_of(paper)
         argument = wire.pack({"family": problem.family, "seed": problem.seed}, [code])
         judging = run_of(paper, _JUDGE, argument, slack=_SLACK)
-        # A submission's zygote depends on what the image or the paper needs, and not on what it says of itself.
         playing = run_of(paper, _PLAY, wire.pack({}), files)
         # The judge's box first, everywhere: two gradings never wait for each other's.
         with (
@@ -272,7 +270,7 @@ class MeasuredGrading:
             try:
                 with judge_box.talk(judge_zygote, judging) as judge:
                     return self._converse(paper, problem, judge, submission, trusted=trusted)
-            except _JudgeDied as death:
+            except JudgeDied as death:
                 raise JudgeFailed(str(death)) from None
 
     def _converse(
@@ -280,11 +278,11 @@ class MeasuredGrading:
     ) -> _Measured:
         """Hand what one says to the other, and say what came of it."""
         started = time.monotonic()
-        end = _exchange(_Judge(judge), submission)
+        end = exchange(Judge(judge), submission)
         if trusted and end.imports:
             self._fleet.learn_imports(paper.id, end.imports)
-        judge_run = end.judge_run or _end(_Judge(judge))
-        run = end.run or _end(submission)
+        judge_run = end.judge_run or last_word(Judge(judge))
+        run = end.run or last_word(submission)
         judge_s = max(0.0, time.monotonic() - started - run.wall_s)
         refused, message = end.refused, ""
         if end.judge_run is not None:
@@ -314,97 +312,6 @@ class MeasuredGrading:
         if end.run is None:  # one that was told the last word has not ended by a limit
             run = replace(run, ended="exit", exit_code=0)
         return _Measured(failed=conclude(run, told, {}), run_s=run.wall_s, judge_s=judge_s)
-
-
-@dataclass(frozen=True)
-class _Ending:
-    """What ended a conversation: a cost, a refusal, an exception of the submission's, or the end of one of the runs."""
-
-    cost: float | None = None
-    used: tuple[int, ...] = ()
-    refused: str = ""
-    raised: Mapping[str, Any] | None = None
-    run: RunResult | None = None
-    judge_run: RunResult | None = None
-    imports: tuple[str, ...] = ()
-
-
-def _exchange(judge: _Judge, submission: Talk) -> _Ending:
-    """The whole conversation. The submission has the first word, then it is one and the other in turn."""
-    imports: tuple[str, ...] | None = None
-    while True:
-        said = submission.hear()
-        if isinstance(said, RunResult):
-            return _Ending(run=said)
-        message = _said(said)
-        if message is None or ("ready" in message[0]) != (imports is None):
-            return _Ending(refused="it said something that no honest submission says")
-        header, blobs = message
-        if "raised" in header:
-            return _Ending(raised=header["raised"])
-        if imports is None:
-            imports = tuple(header["ready"])
-        else:
-            judge.say(wire.pack(header, blobs))
-        word = judge.hear()
-        if isinstance(word, RunResult):
-            return _Ending(judge_run=word)
-        told = wire.unpack(io.BytesIO(word).read)[0]
-        if "cost" in told:
-            return _Ending(cost=float(told["cost"]), used=tuple(told["used"]), imports=imports)
-        if "refused" in told:
-            return _Ending(refused=str(told["refused"]))
-        submission.say(word)
-
-
-class _JudgeDied(Exception):
-    """The judge's box is gone or silent."""
-
-
-class _Judge:
-    """The judge's end of a conversation; what dies there is never the submission's box."""
-
-    def __init__(self, talk: Talk) -> None:
-        self._talk = talk
-
-    def hear(self) -> bytes | RunResult:
-        try:
-            return self._talk.hear()
-        except BoxDied as error:
-            raise _JudgeDied(str(error)) from None
-
-    def say(self, data: bytes, *, last: bool = False) -> None:
-        try:
-            self._talk.say(data, last=last)
-        except BoxDied as error:
-            raise _JudgeDied(str(error)) from None
-
-
-def _end(talk: Talk | _Judge) -> RunResult:
-    """Say the last word, and hear how it ended."""
-    talk.say(b"", last=True)
-    while not isinstance(heard := talk.hear(), RunResult):
-        pass
-    return heard
-
-
-def _said(frame: bytes) -> wire.Message | None:
-    """What a submission may say, in the words of `open_run`; None for anything else."""
-    found = next(messages(frame, max_header_bytes=_MAX_HEADER_BYTES), None)
-    if found is None:
-        return None
-    header, blobs = found
-    if "raised" in header:
-        error = read_error(header["raised"])
-        return None if error is None else ({"raised": error}, [])
-    if isinstance(header.get("ready"), list):
-        return {"ready": [str(name) for name in header["ready"]]}, []
-    if len(blobs) != 1:
-        return None
-    if header.get("returned") is True:
-        return {"returned": True}, blobs
-    number = header.get("ask")
-    return ({"ask": number}, blobs) if type(number) is int else None
 
 
 def score_of(known: _Known, costs: Sequence[float]) -> Score:

@@ -4,7 +4,7 @@ import numpy as np
 
 from rcb_env.judging import Enough, Oracle, problems
 
-FEEDBACK, FINAL = 5, 16
+FEEDBACK, FINAL = 4, 12
 TARGET = 1e-4  # of the operator's norm at the start
 MOST = 60.0  # costs in Jacobians, after which a run is over
 
