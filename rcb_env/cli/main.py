@@ -33,6 +33,7 @@ from rcb_env.cli import (
     run,
     serve,
     suggest,
+    view,
 )
 from rcb_env.cli.output import echo
 from rcb_env.errors import RcbError
@@ -74,6 +75,7 @@ for _command in (
     results.report,
     compare.compare,
     results.trajectory,
+    view.view,
     export.export,
     new.new,
     check.check,

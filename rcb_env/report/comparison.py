@@ -116,7 +116,7 @@ def compare_runs(a: RunStore, b: RunStore, *, names: tuple[str, str]) -> RunPair
         *names,
         papers=len({row.paper for row in sides[0].plan if row.challenge in common}),
         comparison=replace(
-            compared, warnings=(*compared.warnings, *_differences(a.record, b.record, common))
+            compared, warnings=(*compared.warnings, *differences(a.record, b.record, common))
         ),
         efforts=tuple(_by_effort(name, sides, common) for name in EFFORTS),
     )
@@ -193,9 +193,14 @@ def _rounded_up(value: float) -> float:
 # --- what else differs ------------------------------------------------------------------------
 
 
-def _differences(
-    a: Mapping[str, Any], b: Mapping[str, Any], common: Iterable[str]
-) -> Iterator[str]:
+def differences(a: Mapping[str, Any], b: Mapping[str, Any], common: Iterable[str]) -> Iterator[str]:
+    """What else differs between two runs than agent or model, a line each.
+
+    Args:
+        a: run.json of one.
+        b: of the other.
+        common: challenges of both.
+    """
     first, second = a.get("config", {}), b.get("config", {})
     models = first.get("model"), second.get("model")
     if first.get("agent") != second.get("agent") and all(models) and models[0] != models[1]:

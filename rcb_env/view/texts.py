@@ -174,7 +174,7 @@ def _split(text: str) -> list[str] | None:
     return lines if len(lines) <= _MOST_LINES else None
 
 
-def _opcodes(a: Sequence[str], b: Sequence[str]) -> list[tuple[str, int, int, int, int]]:
+def _opcodes(a: Sequence[str], b: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
     return difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
 
 

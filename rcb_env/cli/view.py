@@ -1,0 +1,55 @@
+"""`rcb view`: runs in a browser."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+
+import click
+
+from rcb_env.cli.output import echo
+
+
+@click.command()
+@click.argument("folder", metavar="[DIR]", default="runs")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8700,
+    show_default=True,
+    help="Where to listen; 0 takes a free one.",
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to listen on. Any that others can reach asks for the token that is printed with it.",
+)
+@click.option("--open", "open_browser", is_flag=True, help="Open it in a browser.")
+def view(folder: str, port: int, host: str, open_browser: bool) -> None:
+    """Show the runs of DIR in a browser, live while they go.
+
+    DIR (by default runs) is a run, or a folder that holds some, up to four folders deep. Pages: all runs, one run with its episodes, an
+    episode step by step, a challenge, two runs compared, and runs by challenge. Nothing is changed.
+    """
+    from rcb_env.errors import UsageError
+
+    if not Path(folder).is_dir():
+        raise UsageError(f"{folder}: no such folder; name a run, or a folder that holds some")
+    try:
+        from rcb_env.view import app
+        from rcb_env.view.catalog import Catalog
+    except ImportError as error:
+        raise UsageError(
+            f"the viewer needs the package {error.name}: install rcb-env[view]"
+        ) from None
+
+    def tell(address: str) -> None:
+        echo(f"serving {address}", err=True)
+        echo("Ctrl-C ends it.", err=True)
+        if open_browser:
+            webbrowser.open(address)
+
+    catalog = Catalog(folder)
+    catalog.read_all(lambda line: echo(line, err=True))
+    app.serve(catalog, host, port, tell)
