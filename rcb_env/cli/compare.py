@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import click
 
-from rcb_env.cli import options
+from rcb_env.cli import forms, options
 from rcb_env.cli.output import console, echo
 
 
@@ -18,8 +18,9 @@ from rcb_env.cli.output import console, echo
 @click.option(
     "--brief", is_flag=True, help="Leave out the rates by effort and the list of challenges."
 )
+@forms.options
 @options.as_json
-def compare(runs: Sequence[str], brief: bool, as_json: bool) -> None:
+def compare(runs: Sequence[str], brief: bool, as_json: bool, **other_forms: Any) -> None:
     """Compare runs: B against A, on the challenges that both planned.
 
     It prints the pass rates of both, plain and scaled, and their difference with a 95 % interval (paired, over papers);
@@ -27,13 +28,13 @@ def compare(runs: Sequence[str], brief: bool, as_json: bool) -> None:
     calls, tokens and money. It compares more than two runs, or the runs of a folder (`rcb run --arms` makes one), pair
     by pair. With --json: one object per line, one for each pair.
     """
-    from rcb_env.cli.results import expanded, tell_problems
+    from rcb_env.cli.results import expanded, names_of, tell_problems
     from rcb_env.errors import UsageError
-    from rcb_env.report import comparison, tables
+    from rcb_env.report import comparison, sheets, tables
     from rcb_env.runs.store import RunStore
 
     folders = expanded(runs)
-    names = _names(folders)
+    names = names_of(folders)
     stores = [RunStore.open(folder) for folder in folders]
     if len(stores) < 2:
         raise UsageError(f"{runs[0]} is one run; name another one to compare it with")
@@ -41,6 +42,15 @@ def compare(runs: Sequence[str], brief: bool, as_json: bool) -> None:
         comparison.compare_runs(stores[a], stores[b], names=(names[a], names[b]))
         for a, b in itertools.combinations(range(len(stores)), 2)
     ]
+    by_name = dict(zip(names, stores, strict=True))
+    if forms.give(
+        other_forms,
+        f"Comparison of {', '.join(names)}",
+        lambda: [sheet for pair in pairs for sheet in sheets.pair(pair)],
+        lambda document: document.comparison_sections(pairs, by_name),
+    ):
+        tell_problems(stores)
+        return
     if as_json:
         for pair in pairs:
             echo(json.dumps(pair.to_dict()))
@@ -52,9 +62,3 @@ def compare(runs: Sequence[str], brief: bool, as_json: bool) -> None:
             shown.print()
         tables.print_comparison(shown, pair, brief=brief)
     tell_problems(stores)
-
-
-def _names(folders: Sequence[Path]) -> list[str]:
-    """The folders' own names where they tell the runs apart, else their paths."""
-    short = [folder.name for folder in folders]
-    return short if len(set(short)) == len(short) else [str(folder) for folder in folders]

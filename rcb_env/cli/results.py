@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rcb_env.cli import options
+from rcb_env.cli import forms, options
 from rcb_env.cli.output import console, echo
 
 if TYPE_CHECKING:
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--brief", is_flag=True, help="Print only the table with one row per run.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print one row per planned episode of one run.")
+@forms.options
 @options.as_json
-def report(runs: Sequence[str], brief: bool, as_csv: bool, as_json: bool) -> None:
+def report(
+    runs: Sequence[str], brief: bool, as_csv: bool, as_json: bool, **other_forms: Any
+) -> None:
     """Report on runs: pass rate, scaled pass rate, intervals and coverage, also for each paper.
 
     It names the challenges that were not solved. A folder of runs stands for all of them. With --json: one object per
@@ -32,7 +36,7 @@ def report(runs: Sequence[str], brief: bool, as_csv: bool, as_json: bool) -> Non
     because the challenges of a paper tend to succeed or fail together.
     """
     from rcb_env.errors import UsageError
-    from rcb_env.report import export, summary
+    from rcb_env.report import export, sheets, summary
     from rcb_env.runs.store import RunStore
 
     stores = [RunStore.open(run) for run in expanded(runs)]
@@ -40,6 +44,16 @@ def report(runs: Sequence[str], brief: bool, as_csv: bool, as_json: bool) -> Non
         raise UsageError("--csv takes one run and no --json")
     if as_csv:
         echo(export.to_csv(stores[0]), nl=False)
+        tell_problems(stores)
+        return
+    by_name = dict(zip(names_of([store.folder for store in stores]), stores, strict=True))
+    read = functools.cache(lambda: sheets.numbers(by_name))
+    if forms.give(
+        other_forms,
+        f"Report on {', '.join(by_name)}",
+        lambda: read().sheets(),
+        lambda document: document.report_sections(read()),
+    ):
         tell_problems(stores)
         return
     summaries = [summary.summarize(store) for store in stores]
@@ -68,6 +82,12 @@ def print_tables(summaries: Sequence[RunSummary], *, brief: bool, to_stderr: boo
     for one in summaries:
         for problem in one.problems:
             shown.print(problem, markup=False, highlight=False, soft_wrap=True)
+
+
+def names_of(folders: Sequence[Path]) -> list[str]:
+    """The folders' own names where they tell the runs apart, else their paths."""
+    short = [folder.resolve().name for folder in folders]
+    return short if len(set(short)) == len(short) else [str(folder) for folder in folders]
 
 
 def expanded(runs: Sequence[str]) -> list[Path]:

@@ -106,7 +106,7 @@ def compare_runs(a: RunStore, b: RunStore, *, names: tuple[str, str]) -> RunPair
         StoreError: a run cannot be read.
         UsageError: no challenge is in both, or one has other code in each.
     """
-    sides = _Side(a), _Side(b)
+    sides = Side(a), Side(b)
     try:
         compared = compare(sides[0].outcomes(), sides[1].outcomes())
     except ValueError as error:
@@ -122,7 +122,7 @@ def compare_runs(a: RunStore, b: RunStore, *, names: tuple[str, str]) -> RunPair
     )
 
 
-class _Side:
+class Side:
     """One run, as far as a comparison needs it: a few numbers for each episode."""
 
     def __init__(self, store: RunStore) -> None:
@@ -136,6 +136,7 @@ class _Side:
             self.took[key] = {name: read(episode) for name, read in EFFORTS.items()}
 
     def outcomes(self) -> tuple[Planned, ...]:
+        """Every planned episode with its state."""
         return fill_missing(self.plan, self.states)
 
     def known(self, effort: str, common: set[str]) -> list[float] | None:
@@ -145,6 +146,7 @@ class _Side:
         return known if len(known) == len(values) else None
 
     def rates(self, effort: str, limits: Sequence[float], common: set[str]) -> tuple[float, ...]:
+        """Percent of these challenges that were solved with at most so much of something."""
         rows = sorted((r for r in self.plan if r.challenge in common), key=lambda r: r.challenge)
         result = [0.0] * len(limits)
         for _, group in groupby(rows, key=lambda row: row.challenge):
@@ -157,9 +159,9 @@ class _Side:
         return tuple(100 * passed / len(common) for passed in result)
 
 
-def _by_effort(effort: str, sides: tuple[_Side, _Side], common: set[str]) -> ByEffort:
+def _by_effort(effort: str, sides: tuple[Side, Side], common: set[str]) -> ByEffort:
     known = [side.known(effort, common) for side in sides]
-    limits = _limits([value for values in known for value in values or ()])
+    limits = limits_of([value for values in known for value in values or ()])
     rates = [
         None if values is None else side.rates(effort, limits, common)
         for side, values in zip(sides, known, strict=True)
@@ -168,16 +170,16 @@ def _by_effort(effort: str, sides: tuple[_Side, _Side], common: set[str]) -> ByE
     return ByEffort(effort, limits, rates[0], rates[1], means[0], means[1])
 
 
-def _limits(values: Sequence[float]) -> tuple[float, ...]:
-    """Round numbers that spread the values; the last one is not below any of them."""
+def limits_of(values: Sequence[float], most: int = _ROWS) -> tuple[float, ...]:
+    """At most so many round numbers that spread the values; the last one is not below any of them."""
     distinct = sorted(set(values))
     if not distinct:
         return ()
-    if len(distinct) <= _ROWS and all(value == int(value) < 1000 for value in distinct):
+    if len(distinct) <= most and all(value == int(value) < 1000 for value in distinct):
         return tuple(distinct)
     # Quantiles of what episodes took, not of the range: one long episode must not fill the table.
     ordered = sorted(values)
-    picks = {_rounded_up(ordered[(len(ordered) - 1) * n // (_ROWS - 1)]) for n in range(_ROWS)}
+    picks = {_rounded_up(ordered[(len(ordered) - 1) * n // (most - 1)]) for n in range(most)}
     return tuple(sorted(picks))
 
 

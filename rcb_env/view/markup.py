@@ -138,6 +138,8 @@ def seconds(value: float | None) -> str:
     """A time."""
     if value is None:
         return "n/a"
+    if 0 < value < 0.001:
+        return "< 1 ms"
     if value < 1:
         return f"{value * 1000:.0f} ms"
     if value < 120:

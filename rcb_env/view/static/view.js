@@ -68,7 +68,7 @@
   // --- a link to a step ---------------------------------------------------------------------------
 
   function arrive() {
-    const row = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const row = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (row?.matches("[data-row]")) mark(row);
   }
   addEventListener("hashchange", arrive);

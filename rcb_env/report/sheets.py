@@ -1,0 +1,320 @@
+"""Reports as plain sheets of text, for Markdown, LaTeX and pages.
+
+One run is a column or a row under the name it is given. Cells are text, so every form says the same.
+Not covered: tables in a terminal (`tables.py`), charts (`rcb_env.view.charts`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rcb_env.report.comparison import EFFORTS, RunPair, Side, limits_of
+from rcb_env.report.printable import printable
+from rcb_env.report.scoring import MODEL_FAILURES, OPEN_STATES, Planned
+from rcb_env.report.slices import Slice, by_nesting, by_scope, by_size
+from rcb_env.report.summary import RunSummary, summarize
+from rcb_env.report.tables import interval_text, rate_text
+from rcb_env.runs.store import RunStore
+
+_SET_EQUAL = ("test runs", "tokens", "USD")
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table of text; the first column names the rows."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Rates of several runs by how much of something their episodes took."""
+
+    effort: str
+    limits: tuple[float, ...]
+    rates: Mapping[str, tuple[float, ...]]
+    """Percent at each limit, by run; runs of which it is not known are left out."""
+    means: Mapping[str, float | None]
+    """Of one finished episode."""
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What a report on some runs is made of; runs by the names they are given."""
+
+    summaries: Mapping[str, RunSummary]
+    parts: Mapping[str, Mapping[str, tuple[Slice, ...]]]
+    """Of each run by division, see `parts`."""
+    sides: Mapping[str, Side]
+
+    def sheets(self) -> list[Sheet]:
+        """All of it."""
+        return [
+            leaderboard(self.summaries),
+            papers(self.summaries),
+            *(division(name, runs) for name, runs in self.parts.items()),
+            endings(self.summaries),
+            *map(at_equal, equal_efforts(self.sides)),
+        ]
+
+
+def numbers(stores: Mapping[str, RunStore]) -> Numbers:
+    """Read some runs.
+
+    Raises:
+        StoreError: one cannot be read.
+    """
+    sides = {name: Side(store) for name, store in stores.items()}
+    return Numbers(
+        summaries={name: summarize(store) for name, store in stores.items()},
+        parts=parts(stores, {name: side.outcomes() for name, side in sides.items()}),
+        sides=sides,
+    )
+
+
+def leaderboard(summaries: Mapping[str, RunSummary]) -> Sheet:
+    """One row a run: rates with intervals, coverage, and what it took."""
+    columns = ("run", "agent", "episodes", "pass rate", "95 %", "scaled", "95 %", "coverage")
+    rows = [
+        (
+            name,
+            one.label,
+            str(one.score.planned),
+            rate_text(one.score.pass_rate),
+            interval_text(one.score.pass_rate),
+            rate_text(one.score.scaled_pass_rate),
+            interval_text(one.score.scaled_pass_rate),
+            f"{one.score.coverage:.0f} %",
+            _tokens(one),
+            _money(one),
+        )
+        for name, one in sorted(
+            summaries.items(), key=lambda item: item[1].score.pass_rate.value or 0.0, reverse=True
+        )
+    ]
+    note = "Percent. Intervals are over papers. Open episodes count as not passed."
+    return Sheet("Leaderboard", (*columns, "tokens", "USD"), tuple(rows), note)
+
+
+def papers(summaries: Mapping[str, RunSummary]) -> Sheet:
+    """Pass rates, papers by runs."""
+    cells: dict[str, dict[str, str]] = {}
+    for name, one in summaries.items():
+        for paper in one.score.papers:
+            cells.setdefault(paper.paper, {})[name] = rate_text(paper.pass_rate)
+    rows = [(paper, *(found.get(name, "") for name in summaries)) for paper, found in cells.items()]
+    return Sheet("Pass rate by paper", ("paper", *summaries), tuple(rows), "Percent.")
+
+
+def parts(
+    stores: Mapping[str, RunStore], outcomes: Mapping[str, Sequence[Planned]]
+) -> dict[str, dict[str, tuple[Slice, ...]]]:
+    """Parts of each run by division: size, scope and nesting; those that divide nothing are left out."""
+    found = {
+        "lines of code": {name: by_size(rows) for name, rows in outcomes.items()},
+        "scope": {name: by_scope(rows, stores[name].record) for name, rows in outcomes.items()},
+        "nesting": {name: by_nesting(rows) for name, rows in outcomes.items()},
+    }
+    return {
+        division: runs
+        for division, runs in found.items()
+        if len({part.name for cut in runs.values() for part in cut}) > 1
+    }
+
+
+def division(name: str, runs: Mapping[str, tuple[Slice, ...]]) -> Sheet:
+    """Pass rates of the parts of one division."""
+    names = dict.fromkeys(part.name for cut in runs.values() for part in cut)
+    rows = []
+    for part_name in names:
+        found = [next((p for p in cut if p.name == part_name), None) for cut in runs.values()]
+        count = max(part.challenges for part in found if part)
+        cells = (
+            "" if p is None else f"{rate_text(p.rate)} [{interval_text(p.rate)}]" for p in found
+        )
+        rows.append((part_name, str(count), *cells))
+    columns = (name, "challenges", *runs)
+    return Sheet(f"Pass rate by {name}", columns, tuple(rows), "Percent, with the 95 % interval.")
+
+
+def endings(summaries: Mapping[str, RunSummary]) -> Sheet:
+    """Why episodes did not pass: error classes of failed ones, and the other states."""
+    shares = ending_shares(summaries)
+    names = dict.fromkeys(name for found in shares.values() for name in found)
+    rows = [
+        (name, *(f"{found[name]:.1f}" if name in found else "0" for found in shares.values()))
+        for name in names
+    ]
+    note = "Percent of the planned episodes."
+    return Sheet("What went wrong", ("ending", *summaries), tuple(rows), note)
+
+
+def ending_shares(summaries: Mapping[str, RunSummary]) -> dict[str, dict[str, float]]:
+    """Percent of the planned episodes by run and ending, without those that passed."""
+    found = {}
+    for name, one in summaries.items():
+        counts = {f"failed: {kind}": n for kind, n in one.totals.error_classes.most_common()}
+        rest = one.score.states["failed"] - sum(counts.values())
+        counts |= {"failed: no class": rest} if rest > 0 else {}
+        for state in (*MODEL_FAILURES, *OPEN_STATES):
+            if state != "failed" and one.score.states[state]:
+                counts[state.replace("_", " ")] = one.score.states[state]
+        found[name] = {ending: 100 * n / one.score.planned for ending, n in counts.items()}
+    return found
+
+
+def curves(sides: Mapping[str, Side], *, most: int) -> list[Curve]:
+    """Rates by effort on the challenges that all runs planned.
+
+    Args:
+        sides: the runs.
+        most: limits of one curve.
+    """
+    common = set.intersection(*({row.challenge for row in side.plan} for side in sides.values()))
+    found = []
+    for effort in EFFORTS if common else ():
+        known = {name: side.known(effort, common) for name, side in sides.items()}
+        limits = limits_of([value for values in known.values() for value in values or ()], most)
+        if len(limits) > 1:
+            rates = {
+                name: sides[name].rates(effort, limits, common)
+                for name, values in known.items()
+                if values is not None
+            }
+            means = {name: sum(v) / len(v) if v else None for name, v in known.items()}
+            found.append(Curve(effort, limits, rates, means))
+    return found
+
+
+def equal_efforts(sides: Mapping[str, Side], *, most: int = 8) -> list[Curve]:
+    """The curves of what two ways of working are set equal in."""
+    return [curve for curve in curves(sides, most=most) if curve.effort in _SET_EQUAL]
+
+
+def at_equal(curve: Curve) -> Sheet:
+    """Rates at equal limits, one row a run."""
+    rows = [
+        (
+            name,
+            *(f"{rate:.1f}" for rate in curve.rates[name]),
+            _amount(curve.means[name]),
+        )
+        if name in curve.rates
+        else (name, *("n/a" for _ in curve.limits), "unknown")
+        for name in curve.means
+    ]
+    columns = ("run", *(f"≤ {_amount(limit)}" for limit in curve.limits), "mean of an episode")
+    note = "Percent of the challenges that were solved with at most so much."
+    return Sheet(f"Pass rate at equal {curve.effort}", columns, tuple(rows), note)
+
+
+def pair(found: RunPair) -> list[Sheet]:
+    """Run B against run A: the rates, and the challenges that only one of them solved more often."""
+    one = found.comparison
+    rates = [
+        (title, _number(a), _number(b), rate_text(difference), interval_text(difference))
+        for title, a, b, difference in (
+            ("pass rate", one.a, one.b, one.difference),
+            ("scaled", one.a_scaled, one.b_scaled, one.scaled_difference),
+        )
+    ]
+    columns = ("percent", found.a, found.b, "difference", "95 %")
+    note = (
+        f"{one.challenges} challenges of {found.papers} papers. {found.a} solved {len(one.only_a_better)} more often,"
+        f" {found.b} {len(one.only_b_better)}; exact McNemar p = {one.p_value:.3g}."
+    )
+    better = [(name, found.a) for name in one.only_a_better]
+    better += [(name, found.b) for name in one.only_b_better]
+    sheets = [Sheet(f"{found.b} against {found.a}", columns, tuple(rates), note)]
+    if better:
+        sheets.append(Sheet("Solved more often by one", ("challenge", "by"), tuple(better)))
+    return sheets
+
+
+# --- forms ------------------------------------------------------------------------------------
+
+
+def to_markdown(sheets: Iterable[Sheet]) -> str:
+    """Sheets as Markdown."""
+    parts = []
+    for sheet in sheets:
+        lines = [f"**{_markdown(sheet.title)}**", "", _row(map(_markdown, sheet.columns))]
+        lines.append(_row(["---", *("---:" for _ in sheet.columns[1:])]))
+        lines += [_row(map(_markdown, row)) for row in sheet.rows]
+        lines += ["", _markdown(sheet.note)] if sheet.note else []
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def to_latex(sheets: Iterable[Sheet]) -> str:
+    """Sheets as LaTeX, with the packages booktabs and amsmath."""
+    parts = []
+    for sheet in sheets:
+        lines = [
+            r"\begin{table}",
+            rf"  \caption{{{_latex(f'{sheet.title}. {sheet.note}'.strip())}}}",
+            r"  \centering",
+            rf"  \begin{{tabular}}{{l{'r' * (len(sheet.columns) - 1)}}}",
+            r"    \toprule",
+            f"    {' & '.join(map(_latex, sheet.columns))} \\\\",
+            r"    \midrule",
+            *(f"    {' & '.join(map(_latex, row))} \\\\" for row in sheet.rows),
+            r"    \bottomrule",
+            r"  \end{tabular}",
+            r"\end{table}",
+        ]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "≤": r"$\leq$",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(letter, letter) for letter in printable(text).replace("\n", " "))
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", printable(text).replace("\n", " "))
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _number(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.1f}"
+
+
+def _amount(value: float | None) -> str:
+    if value is None:
+        return "n/a"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def _tokens(one: RunSummary) -> str:
+    tokens = one.totals.tokens
+    total = tokens["prompt_tokens"] + tokens["completion_tokens"]
+    if not one.totals.complete:
+        return f"at least {total:,}" if total else "unknown"
+    return f"{total:,}"
+
+
+def _money(one: RunSummary) -> str:
+    totals = one.totals
+    if totals.cost_known:
+        return f"{totals.cost_usd:.2f}" if totals.cost_usd >= 10 else f"{totals.cost_usd:.4g}"
+    return f"at least {totals.cost_usd:.4g}" if totals.cost_usd else "unknown"

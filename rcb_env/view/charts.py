@@ -1,0 +1,287 @@
+"""Charts of some runs, by Altair, drawn as SVG without a browser; also as PNG and PDF for papers.
+
+A chart is drawn once and fits light and dark pages: its text takes the colour of the page. Runs differ by shape and by dash as
+well as by colour, and cells say their number, so that nothing is told by colour alone.
+Not covered: the numbers (`rcb_env.report`), and the page around them (`document.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import vl_convert
+
+from rcb_env.errors import StoreError
+from rcb_env.report.scoring import Rate
+from rcb_env.report.sheets import Curve, ending_shares
+from rcb_env.report.slices import Slice
+from rcb_env.report.summary import RunSummary
+from rcb_env.view.texts import plain
+
+_INK = "currentColor"
+_COLOURS = ("#3b8fc4", "#d0722e", "#2f9e77", "#a56cc1", "#b8912a", "#cc5a7a", "#6b7f94", "#7a9a2e")
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
+_DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1], [1, 3], [10, 4], [3, 1, 1, 1])
+_WIDTH = 620
+_LABEL_PX = 240
+_PNG_SCALE = 2.0
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A chart, ready to be put somewhere."""
+
+    name: str
+    """Of its files."""
+    title: str
+    about: str
+    """What is seen, for who cannot see it."""
+    spec: Mapping[str, Any]
+    """Vega-Lite."""
+
+    def svg(self) -> str:
+        """As SVG that takes the ink of what is around it."""
+        return str(vl_convert.vegalite_to_svg(dict(self.spec)))
+
+
+def save(charts: Sequence[Drawn], folder: str | Path) -> list[Path]:
+    """Write charts as SVG, PNG, PDF, and as the Vega-Lite they are made of.
+
+    Args:
+        charts: which.
+        folder: where to; it is made if it is not there.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    folder = Path(folder)
+    written = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for chart in charts:
+            spec = dict(chart.spec)
+            for ending, data in (
+                ("svg", chart.svg().encode()),
+                ("png", vl_convert.vegalite_to_png(spec, scale=_PNG_SCALE)),
+                ("pdf", vl_convert.vegalite_to_pdf(spec)),
+                ("vl.json", json.dumps(spec, indent=2).encode()),
+            ):
+                path = folder / f"{chart.name}.{ending}"
+                path.write_bytes(data)
+                written.append(path)
+    except OSError as error:
+        raise StoreError(f"cannot write {folder}: {error.strerror}; name another folder") from error
+    return written
+
+
+def leaderboard(summaries: Mapping[str, RunSummary]) -> Drawn:
+    """Pass rates with their intervals, one run a line."""
+    rows = [
+        {"run": plain(name), **_bounds(one.score.pass_rate)}
+        for name, one in summaries.items()
+        if one.score.pass_rate.value is not None
+    ]
+    y = alt.Y("run:N", title=None, sort="-x", axis=_names())
+    chart = _with_range(rows, y)
+    about = "; ".join(f"{row['run']} {row['rate']:.1f} percent" for row in rows)
+    return _drawn("leaderboard", "Pass rate with its 95 % interval", about, chart)
+
+
+def papers(summaries: Mapping[str, RunSummary]) -> Drawn:
+    """Papers by runs, each cell with its rate."""
+    rows = [
+        {"run": plain(name), "paper": plain(paper.paper), "rate": paper.pass_rate.value}
+        for name, one in summaries.items()
+        for paper in one.score.papers
+        if paper.pass_rate is not None and paper.pass_rate.value is not None
+    ]
+    data = _data(rows)
+    x = alt.X(
+        "run:N",
+        title=None,
+        sort=_order(summaries),
+        axis=alt.Axis(orient="top", labelAngle=-30, labelLimit=_LABEL_PX),
+    )
+    y = alt.Y("paper:N", title=None, sort=None, axis=_names())
+    scale = alt.Scale(domain=[0, 50, 100], range=["#a4443a", "#e9dfc9", "#2b6f8f"])
+    cells = (
+        alt.Chart(data)
+        .mark_rect(stroke="white", strokeWidth=1)
+        .encode(x=x, y=y, color=alt.Color("rate:Q", scale=scale, legend=None))
+    )
+    ink = alt.condition(
+        "datum.rate < 22 || datum.rate > 78", alt.value("white"), alt.value("#1f2328")
+    )
+    words = (
+        alt.Chart(data)
+        .mark_text(fontSize=11)
+        .encode(x=x, y=y, text=alt.Text("rate:Q", format=".0f"), color=ink)
+    )
+    width = max(120, min(_WIDTH, 90 * len(summaries)))
+    chart = (cells + words).properties(width=width, height=alt.Step(22))
+    about = "A table of pass rates, papers by runs; the sheet beside it has the numbers."
+    return _drawn("papers", "Pass rate by paper, percent", about, chart)
+
+
+def division(name: str, runs: Mapping[str, tuple[Slice, ...]]) -> Drawn:
+    """Rates of the parts of one division, with intervals."""
+    order = list(dict.fromkeys(part.name for cut in runs.values() for part in cut))
+    rows = [
+        {"run": plain(run), "part": part.name, **_bounds(part.rate)}
+        for run, cut in runs.items()
+        for part in cut
+        if part.rate.value is not None
+    ]
+    data, offset = _data(rows), alt.XOffset("run:N", sort=_order(runs))
+    base = alt.Chart(data).encode(
+        x=alt.X("part:N", title=name, sort=order, axis=alt.Axis(labelAngle=0)), xOffset=offset
+    )
+    y = alt.Y("rate:Q", title="pass rate, percent", scale=alt.Scale(domain=[0, 100]))
+    ranges = base.mark_rule(strokeWidth=2, opacity=0.55).encode(
+        y=alt.Y("low:Q", title="pass rate, percent"), y2="high:Q", color=_colour(runs)
+    )
+    points = base.mark_point(filled=True, size=70, opacity=1).encode(
+        y=y, color=_colour(runs), shape=_shape(runs)
+    )
+    chart = (ranges + points).properties(width=_WIDTH, height=240)
+    about = f"Pass rates by {name}, one mark a run; the sheet beside it has the numbers."
+    return _drawn(name.replace(" ", "-"), f"Pass rate by {name}", about, chart)
+
+
+def endings(summaries: Mapping[str, RunSummary]) -> Drawn | None:
+    """Why episodes did not pass; None: all did."""
+    shares = ending_shares(summaries)
+    rows = [
+        {"run": plain(run), "ending": plain(ending), "share": share}
+        for run, found in shares.items()
+        for ending, share in found.items()
+    ]
+    if not rows:
+        return None
+    data = _data(rows)
+    base = alt.Chart(data).encode(
+        y=alt.Y("ending:N", title=None, sort="-x", axis=_names()),
+        yOffset=alt.YOffset("run:N", sort=_order(summaries)),
+        x=alt.X("share:Q", title="percent of the planned episodes"),
+    )
+    bars = base.mark_bar(height=alt.RelativeBandSize(0.8)).encode(color=_colour(summaries))
+    words = base.mark_text(align="left", dx=4, fontSize=10, color=_INK).encode(
+        text=alt.Text("share:Q", format=".1f")
+    )
+    chart = (bars + words).properties(width=_WIDTH - 60, height=alt.Step(14))
+    about = "Shares of episodes by how they ended; the sheet beside it has the numbers."
+    return _drawn("endings", "What went wrong", about, chart)
+
+
+def effort(curve: Curve) -> Drawn:
+    """Rates by how much of something the episodes took."""
+    rows = [
+        {"run": plain(run), "limit": limit, "rate": rate}
+        for run, rates in curve.rates.items()
+        for limit, rate in zip(curve.limits, rates, strict=True)
+    ]
+    names = list(curve.rates)
+    base = alt.Chart(_data(rows)).encode(
+        x=alt.X(
+            "limit:Q",
+            title=f"at most so many {curve.effort}"
+            if curve.effort != "USD"
+            else "at most so many US dollars",
+        ),
+        y=alt.Y("rate:Q", title="solved, percent", scale=alt.Scale(domain=[0, 100])),
+        color=_colour(names),
+    )
+    dashes = alt.StrokeDash(
+        "run:N", scale=alt.Scale(domain=_order(names), range=_ranged(_DASHES, names)), legend=None
+    )
+    lines = base.mark_line(interpolate="step-after", strokeWidth=2).encode(strokeDash=dashes)
+    points = base.mark_point(filled=True, size=36, opacity=1).encode(shape=_shape(names))
+    chart = (lines + points).properties(width=_WIDTH, height=240)
+    name = curve.effort.lower().replace(" ", "-")
+    about = f"Shares of challenges solved with at most so many {curve.effort}, one line a run."
+    return _drawn(f"at-equal-{name}", f"Solved with at most so many {curve.effort}", about, chart)
+
+
+def _data(rows: Sequence[Mapping[str, Any]]) -> Any:
+    data: Any = alt.Data
+    return data(values=list(rows))
+
+
+def _with_range(rows: Sequence[Mapping[str, Any]], y: alt.Y) -> Any:
+    base = alt.Chart(_data(rows)).encode(y=y)
+    scale = alt.Scale(domain=[0, 100])
+    ranges = base.mark_rule(strokeWidth=3, opacity=0.45, color=_COLOURS[0]).encode(
+        x=alt.X("low:Q", title="percent", scale=scale), x2="high:Q"
+    )
+    points = base.mark_point(filled=True, size=80, opacity=1, color=_COLOURS[0]).encode(
+        x=alt.X("rate:Q", title="percent", scale=scale)
+    )
+    words = base.mark_text(dy=-11, fontSize=11, color=_INK).encode(
+        x="rate:Q", text=alt.Text("rate:Q", format=".1f")
+    )
+    return (ranges + points + words).properties(width=_WIDTH - 60, height=alt.Step(36))
+
+
+def _bounds(rate: Rate) -> dict[str, float | None]:
+    interval = rate.interval
+    return {
+        "rate": rate.value,
+        "low": interval.low if interval else rate.value,
+        "high": interval.high if interval else rate.value,
+    }
+
+
+def _names() -> alt.Axis:
+    return alt.Axis(labelLimit=_LABEL_PX)
+
+
+def _order(names: Mapping[str, Any] | Sequence[str]) -> list[str]:
+    return [plain(name) for name in names]
+
+
+def _ranged(values: Sequence[Any], names: Mapping[str, Any] | Sequence[str]) -> list[Any]:
+    return [values[number % len(values)] for number in range(len(names))]
+
+
+def _colour(names: Mapping[str, Any] | Sequence[str]) -> alt.Color:
+    scale = alt.Scale(domain=_order(names), range=_ranged(_COLOURS, names))
+    return alt.Color("run:N", scale=scale, legend=alt.Legend(title=None))
+
+
+def _shape(names: Mapping[str, Any] | Sequence[str]) -> alt.Shape:
+    scale = alt.Scale(domain=_order(names), range=_ranged(_SHAPES, names))
+    return alt.Shape("run:N", scale=scale, legend=alt.Legend(title=None))
+
+
+def _drawn(name: str, title: str, about: str, chart: Any) -> Drawn:
+    axis = {
+        "grid": True,
+        "gridOpacity": 0.15,
+        "gridColor": _INK,
+        "domainOpacity": 0.4,
+        "tickOpacity": 0.4,
+    }
+    quiet = {
+        "labelColor": _INK,
+        "titleColor": _INK,
+        "titleFontWeight": "normal",
+        "labelFontSize": 11,
+        "titleFontSize": 11,
+    }
+    config = {
+        "background": None,
+        "font": "system-ui, sans-serif",
+        "view": {"stroke": None},
+        "axis": {**axis, **quiet, "domainColor": _INK, "tickColor": _INK},
+        "axisBand": {"grid": False},
+        "legend": {**quiet, "orient": "top", "labelLimit": _LABEL_PX},
+    }
+    spec = chart.to_dict()
+    spec.pop("usermeta", None)
+    spec["config"] = config
+    return Drawn(name, title, about, spec)
