@@ -79,11 +79,10 @@ def numbers(stores: Mapping[str, RunStore]) -> Numbers:
 
 def leaderboard(summaries: Mapping[str, RunSummary]) -> Sheet:
     """One row a run: rates with intervals, coverage, and what it took."""
-    columns = ("run", "agent", "episodes", "pass rate", "95 %", "scaled", "95 %", "coverage")
+    columns = ("run", "episodes", "pass rate", "95 %", "scaled", "95 %", "coverage", "tokens")
     rows = [
         (
             name,
-            one.label,
             str(one.score.planned),
             rate_text(one.score.pass_rate),
             interval_text(one.score.pass_rate),
@@ -92,13 +91,14 @@ def leaderboard(summaries: Mapping[str, RunSummary]) -> Sheet:
             f"{one.score.coverage:.0f} %",
             _tokens(one),
             _money(one),
+            one.label,
         )
         for name, one in sorted(
             summaries.items(), key=lambda item: item[1].score.pass_rate.value or 0.0, reverse=True
         )
     ]
     note = "Percent. Intervals are over papers. Open episodes count as not passed."
-    return Sheet("Leaderboard", (*columns, "tokens", "USD"), tuple(rows), note)
+    return Sheet("Leaderboard", (*columns, "USD", "agent"), tuple(rows), note)
 
 
 def papers(summaries: Mapping[str, RunSummary]) -> Sheet:

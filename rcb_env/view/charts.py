@@ -27,7 +27,7 @@ _INK = "currentColor"
 _COLOURS = ("#3b8fc4", "#d0722e", "#2f9e77", "#a56cc1", "#b8912a", "#cc5a7a", "#6b7f94", "#7a9a2e")
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1], [1, 3], [10, 4], [3, 1, 1, 1])
-_WIDTH = 620
+_WIDTH = 720
 _LABEL_PX = 240
 _PNG_SCALE = 2.0
 
@@ -81,13 +81,14 @@ def save(charts: Sequence[Drawn], folder: str | Path) -> list[Path]:
 
 def leaderboard(summaries: Mapping[str, RunSummary]) -> Drawn:
     """Pass rates with their intervals, one run a line."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"run": plain(name), **_bounds(one.score.pass_rate)}
         for name, one in summaries.items()
         if one.score.pass_rate.value is not None
     ]
-    y = alt.Y("run:N", title=None, sort="-x", axis=_names())
-    chart = _with_range(rows, y)
+    rows.sort(key=lambda row: -row["rate"])
+    order = [row["run"] for row in rows]
+    chart = _with_range(rows, alt.Y("run:N", title=None, sort=order, axis=_names()))
     about = "; ".join(f"{row['run']} {row['rate']:.1f} percent" for row in rows)
     return _drawn("leaderboard", "Pass rate with its 95 % interval", about, chart)
 
@@ -186,13 +187,10 @@ def effort(curve: Curve) -> Drawn:
         for limit, rate in zip(curve.limits, rates, strict=True)
     ]
     names = list(curve.rates)
+    what = "US dollars" if curve.effort == "USD" else curve.effort
+    axis = alt.Axis() if curve.effort == "USD" else alt.Axis(tickMinStep=1)
     base = alt.Chart(_data(rows)).encode(
-        x=alt.X(
-            "limit:Q",
-            title=f"at most so many {curve.effort}"
-            if curve.effort != "USD"
-            else "at most so many US dollars",
-        ),
+        x=alt.X("limit:Q", title=f"at most so many {what}", axis=axis),
         y=alt.Y("rate:Q", title="solved, percent", scale=alt.Scale(domain=[0, 100])),
         color=_colour(names),
     )
@@ -203,8 +201,8 @@ def effort(curve: Curve) -> Drawn:
     points = base.mark_point(filled=True, size=36, opacity=1).encode(shape=_shape(names))
     chart = (lines + points).properties(width=_WIDTH, height=240)
     name = curve.effort.lower().replace(" ", "-")
-    about = f"Shares of challenges solved with at most so many {curve.effort}, one line a run."
-    return _drawn(f"at-equal-{name}", f"Solved with at most so many {curve.effort}", about, chart)
+    about = f"Shares of challenges solved with at most so many {what}, one line a run."
+    return _drawn(f"at-equal-{name}", f"Solved with at most so many {what}", about, chart)
 
 
 def _data(rows: Sequence[Mapping[str, Any]]) -> Any:

@@ -35,6 +35,7 @@ class Section:
     charts: Sequence[Drawn] = ()
     sheets: Sequence[Sheet] = ()
     notes: Sequence[str] = ()
+    warnings: Sequence[str] = ()
     opening: str = ""
     """What must be known to read it."""
 
@@ -74,7 +75,7 @@ def comparison_sections(pairs: Sequence[RunPair], stores: Mapping[str, RunStore]
         Section(
             f"{pair.b} against {pair.a}",
             sheets=sheets.pair(pair),
-            notes=[f"Warning: {warning}." for warning in pair.comparison.warnings],
+            warnings=pair.comparison.warnings,
         )
         for pair in pairs
     ]
