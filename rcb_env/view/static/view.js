@@ -21,7 +21,7 @@
 
   function follow(row) {
     document.querySelectorAll(".steps-nav a.here").forEach((link) => link.classList.remove("here"));
-    const link = row.id && document.querySelector(`.steps-nav a[href="#${CSS.escape(row.id)}"]`);
+    const link = row.id ? document.querySelector(`.steps-nav a[href="#${CSS.escape(row.id)}"]`) : null;
     link?.classList.add("here");
     link?.scrollIntoView({ block: "nearest" });
   }
