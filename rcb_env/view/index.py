@@ -7,10 +7,10 @@ not, and is brought up to date before it is read: only lines that were appended 
 Guarantees:
 - A row says what the line that counts says; lines that are damaged or of another run count as missing and are named in
   `problems`, as `rcb_env.runs.store` does.
-- An index whose run was replaced, rewritten or made shorter is made anew, and so is one that is damaged. Deleting one
-  loses nothing.
+- An index whose run was replaced, made shorter, or has another line where the last one was read, is made anew, and so is one
+  that is damaged. Deleting one loses nothing.
 - Several processes may use one index at once.
-Not covered: the steps of an episode, which are read from its trajectory when they are shown.
+Not covered: a run that was edited in place before its last line; the steps of an episode, which are read from its trajectory when they are shown.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ _VERSION = 1
 """Of the tables; an index of another version is left alone."""
 _LINES_AT_ONCE = 500
 _WAIT_S = 60.0  # for another process that brings the index up to date
-_TAIL_BYTES = 256  # of what was read last, to know the file again
 _MESSAGE_CHARS = 300
 _CODE_CHARS = 20_000  # of an answer that can be searched
 _NOTHING = " is missing: no episode has finished, or it was not copied"
@@ -206,9 +205,12 @@ class Index:
     def _goes_on(self, state: Mapping[str, str], there: tuple[int, int, int]) -> bool:
         """Whether the run's file is the one that was read, and only grew."""
         read = int(state.get("bytes", -1))
-        if state.get("run") != self._run_digest() or read < 0 or there[1] < read:
+        if state.get("run") != self._run_digest or read < 0 or there[1] < read:
             return False
-        return self._tail(read) == state["tail"] and (read == 0 or str(there[0]) == state["inode"])
+        last = int(state["last"])
+        return self._tail(last, read) == state["tail"] and (
+            read == 0 or str(there[0]) == state["inode"]
+        )
 
     def _begin(self, db: sqlite3.Connection) -> None:
         for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
@@ -232,7 +234,14 @@ class Index:
                 for sample in entry["samples"]
             ),
         )
-        values = {"run": self._run_digest(), "lines": "0", "bytes": "0", "inode": "0", "tail": ""}
+        values = {
+            "run": self._run_digest,
+            "lines": "0",
+            "bytes": "0",
+            "last": "0",
+            "inode": "0",
+            "tail": "",
+        }
         for name, value in values.items():
             _set(db, name, value)
 
@@ -244,7 +253,7 @@ class Index:
         progress: Callable[[int], None] | None,
     ) -> None:
         """Read on from where the last reader stopped; what was not written whole is left for the next."""
-        number, read = int(state["lines"]), int(state["bytes"])
+        number, read, last = (int(state[name]) for name in ("lines", "bytes", "last"))
         problems: list[str] = []
         if there == (0, 0, 0):
             problems.append(f"{self.episodes}{_NOTHING}")
@@ -253,7 +262,7 @@ class Index:
             for batch in self._batches(read):
                 rows = []
                 for offset, line in batch:
-                    number, read = number + 1, offset + len(line)
+                    number, read, last = number + 1, offset + len(line), offset
                     try:
                         rows.append(_row(self._sound(line), offset, number))
                     except ValueError as reason:
@@ -263,8 +272,8 @@ class Index:
                 if progress:
                     progress(number)
         db.executemany("INSERT OR IGNORE INTO problem VALUES (?)", ((each,) for each in problems))
-        tail = self._tail(read)
-        made = {"lines": str(number), "bytes": str(read), "inode": str(there[0]), "tail": tail}
+        made = {"lines": str(number), "bytes": str(read), "last": str(last), "inode": str(there[0])}
+        made["tail"] = self._tail(last, read)
         made["digest"] = digest([state["run"], made])
         for name, value in made.items():
             _set(db, name, value)
@@ -305,17 +314,18 @@ class Index:
             raise ValueError(f"counts as missing: {reason}")
         return line
 
-    def _tail(self, end: int) -> str:
-        """A digest of the last bytes before an offset."""
+    def _tail(self, start: int, end: int) -> str:
+        """A digest of the line that was read last, to know the file again."""
         if end == 0:
             return ""
         try:
             with self.episodes.open("rb") as file:
-                file.seek(max(0, end - _TAIL_BYTES))
-                return hashlib.sha256(file.read(min(end, _TAIL_BYTES))).hexdigest()[:16]
+                file.seek(start)
+                return hashlib.sha256(file.read(end - start)).hexdigest()[:16]
         except OSError:
             return "unreadable"
 
+    @functools.cached_property
     def _run_digest(self) -> str:
         record = self.store.record
         return digest([record.get("config", {}), record.get("created_at"), record.get("plan", ())])

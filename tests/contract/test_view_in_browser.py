@@ -263,8 +263,7 @@ def test_a_trajectory_that_would_do_harm_is_only_text(page: Page, tmp_path: Path
         assert page.evaluate("window.harmed") is None
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_pages_can_be_used_by_everybody(
     browser: Browser, runs: Path, address: str, tmp_path: Path, width: int, scheme: Any
 ) -> None:
