@@ -44,12 +44,9 @@ def view(folder: str, port: int, host: str, open_browser: bool) -> None:
             f"the viewer needs the package {error.name}: install rcb-env[view]"
         ) from None
 
-    def tell(address: str) -> None:
-        echo(f"serving {address}", err=True)
-        echo("Ctrl-C ends it.", err=True)
-        if open_browser:
-            webbrowser.open(address)
+    def tell(line: str) -> None:
+        echo(line, err=True)
+        if open_browser and line.startswith("serving "):
+            webbrowser.open(line.removeprefix("serving "))
 
-    catalog = Catalog(folder)
-    catalog.read_all(lambda line: echo(line, err=True))
-    app.serve(catalog, host, port, tell)
+    app.serve(Catalog(folder), host, port, tell)

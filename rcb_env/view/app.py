@@ -27,15 +27,14 @@ from rcb_env.view.pages import Given, Pages
 _KEPT_S = 3600  # for our own files, which never change while a server runs
 
 
-def make(catalog: Catalog, *, names: Iterable[str], token: str | None) -> guard.Guard:
+def make(pages: Pages, *, names: Iterable[str], token: str | None) -> guard.Guard:
     """The application.
 
     Args:
-        catalog: whose runs it shows.
+        pages: what it serves.
         names: host names that it answers to.
         token: what whoever asks must have; None: nothing.
     """
-    pages = Pages(catalog)
 
     def page(make: Callable[[str, Given], str]) -> Callable[..., object]:
         async def answer(request: Request) -> Response:
@@ -52,7 +51,7 @@ def make(catalog: Catalog, *, names: Iterable[str], token: str | None) -> guard.
 
     async def version(request: Request) -> Response:
         name, given = request.query_params.get("run"), request.query_params.get("trajectory", "")
-        run = catalog.run(name) if name else None
+        run = pages.catalog.run(name) if name else None
         return JSONResponse({"version": await run_in_threadpool(pages.version, run, given)})
 
     async def asset(request: Request) -> Response:
@@ -91,7 +90,7 @@ def serve(catalog: Catalog, host: str, port: int, tell: Callable[[str], None]) -
         catalog: whose runs are shown.
         host: where to listen; with any other than a loopback address a token is asked for.
         port: 0: a free one.
-        tell: the address to open.
+        tell: what takes long, and at last "serving" and the address.
 
     Raises:
         UsageError: the port is taken, or the host is none of this machine's.
@@ -109,8 +108,10 @@ def serve(catalog: Catalog, host: str, port: int, tell: Callable[[str], None]) -
         ) from None
     token = None if guard.is_loopback(host) else guard.new_token()
     shown = f"[{host}]" if ":" in host else host
+    pages = Pages(catalog)
     with listening:
-        app = make(catalog, names=guard.names_of(host), token=token)
+        pages.prepare(tell)
+        app = make(pages, names=guard.names_of(host), token=token)
         config = uvicorn.Config(
             app,
             log_level="error",
@@ -120,7 +121,7 @@ def serve(catalog: Catalog, host: str, port: int, tell: Callable[[str], None]) -
         )
         query = f"/?token={token}" if token else "/"
         listening.listen()
-        tell(f"http://{shown}:{listening.getsockname()[1]}{query}")
+        tell(f"serving http://{shown}:{listening.getsockname()[1]}{query}")
         uvicorn.Server(config).run(sockets=[listening])
 
 

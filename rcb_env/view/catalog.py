@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -108,23 +108,6 @@ class Catalog:
         if name not in self._runs:
             raise unknown("run", name, self._runs, where="the list of runs")
         return self._runs[name][1]
-
-    def read_all(self, tell: Callable[[str], None]) -> None:
-        """Bring all indexes up to date.
-
-        Args:
-            tell: what is done, line by line.
-        """
-        for run in self.runs():
-            began, told = time.monotonic(), 0.0
-
-            def progress(lines: int, name: str = run.name, began: float = began) -> None:
-                nonlocal told
-                if time.monotonic() - max(told, began) > 1.0:
-                    told = time.monotonic()
-                    tell(f"reading {name}: {lines} episodes so far")
-
-            run.index.update(progress)
 
     def _look(self) -> None:
         with self._lock:

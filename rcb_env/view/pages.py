@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import sqlite3
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,7 @@ from rcb_env.view.steps import Played, Step, cases_of, sorted_out, text_of
 
 _STEPS = 100  # of one page
 _MOST_RUNS = 8  # side by side
+_TELL_S = 1.0
 _DISCORDANT = 50  # challenges of one page
 
 Given = Sequence[tuple[str, str]]
@@ -39,6 +41,25 @@ class Pages:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
+
+    def prepare(self, tell: Callable[[str], None]) -> None:
+        """Do now what the first visitor would wait for.
+
+        Args:
+            tell: what takes long, line by line.
+        """
+        for run in self.catalog.runs():
+            told = time.monotonic()
+
+            def progress(lines: int, name: str = run.name) -> None:
+                nonlocal told
+                if time.monotonic() - told > _TELL_S:
+                    told = time.monotonic()
+                    tell(f"reading {name}: {lines} episodes so far")
+
+            run.index.update(progress)
+            totals(run)
+            tasks.load(run)
 
     def runs(self, given: Given) -> str:
         """All runs."""

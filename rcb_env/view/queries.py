@@ -128,17 +128,19 @@ def neighbours(
 ) -> tuple[sqlite3.Row | None, sqlite3.Row | None]:
     """The episodes before and after one, among those that are wanted."""
     where, values = wanted.where()
-    order = _ORDERS[wanted.order]
+    if wanted.order == "plan":  # without sorting all of them
+        query = f"SELECT challenge, sample FROM episode WHERE {where} AND place"
+        before = db.execute(f"{query} < ? ORDER BY place DESC LIMIT 1", [*values, place])
+        after = db.execute(f"{query} > ? ORDER BY place LIMIT 1", [*values, place])
+        return before.fetchone(), after.fetchone()
     around = db.execute(
         "WITH listed AS (SELECT place, lag(place) OVER w AS before, lead(place) OVER w AS after"
-        f" FROM episode WHERE {where} WINDOW w AS (ORDER BY {order}))"
+        f" FROM episode WHERE {where} WINDOW w AS (ORDER BY {_ORDERS[wanted.order]}))"
         " SELECT before, after FROM listed WHERE place = ?",
         [*values, place],
     ).fetchone()
-    found = []
-    for other in around or (None, None):
-        row = db.execute("SELECT challenge, sample FROM episode WHERE place = ?", [other])
-        found.append(row.fetchone())
+    query = "SELECT challenge, sample FROM episode WHERE place = ?"
+    found = [db.execute(query, [other]).fetchone() for other in around or (None, None)]
     return found[0], found[1]
 
 
