@@ -5,6 +5,10 @@ Pages are read from run folders and an index of each; nothing here plays, grades
 index.py      what a run's episodes are, in a table beside the run: found, filtered and counted without reading all
 catalog.py    the runs below a folder, by the names that addresses have
 live.py       whether somebody writes a run, and which episodes are in play
+queries.py    what is asked of an index
+totals.py     a run in a few numbers
+pairs.py      two runs side by side
+attempts.py   the stored attempts at an episode, and the one in play
 steps.py      an episode's trajectory as steps, each with what led to it
 regions.py    the region's text after each step
 tasks.py      a run's challenges: masked file, hint, paper, solution

@@ -69,6 +69,12 @@ def fill(template: str, **context: Any) -> str:
     return environment().get_template(template).render(**context)
 
 
+def prepare() -> None:
+    """Read all templates now."""
+    for name in environment().list_templates():
+        environment().get_template(name)
+
+
 def asset(name: str) -> bytes:
     """One of our files that pages load.
 

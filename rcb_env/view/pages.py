@@ -7,26 +7,22 @@ Not covered: addresses (`app.py`); the look (`templates/`).
 
 from __future__ import annotations
 
-import functools
-import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from rcb_env.errors import StoreError, UsageError
-from rcb_env.report.comparison import differences
-from rcb_env.report.scoring import STATES, Comparison, compare, score
+from rcb_env.errors import UsageError
 from rcb_env.report.slices import SIZES
 from rcb_env.runs.durable import JsonLines
 from rcb_env.runs.stored import digest
-from rcb_env.view import queries, tasks, texts
+from rcb_env.view import attempts, markup, pairs, queries, tasks, texts
 from rcb_env.view.catalog import Catalog, Run
-from rcb_env.view.live import Writer, writer_of
+from rcb_env.view.live import writer_of
 from rcb_env.view.markup import fill
 from rcb_env.view.queries import ORDERS, Filter
 from rcb_env.view.regions import regions
-from rcb_env.view.steps import Played, Step, cases_of, sorted_out, text_of
+from rcb_env.view.steps import Step, cases_of, sorted_out, text_of
+from rcb_env.view.totals import totals
 
 _STEPS = 100  # of one page
 _MOST_RUNS = 8  # side by side
@@ -48,6 +44,7 @@ class Pages:
         Args:
             tell: what takes long, line by line.
         """
+        markup.prepare()
         for run in self.catalog.runs():
             told = time.monotonic()
 
@@ -92,7 +89,7 @@ class Pages:
             version=self.version(run),
             run=run,
             live=writer,
-            playing=_in_play(run, writer),
+            playing=attempts.in_play(run, writer),
             totals=totals(run),
             problems=run.index.problems(),
             wanted=wanted,
@@ -115,7 +112,7 @@ class Pages:
                 raise UsageError(f"{run.name} plans no sample {sample} of {challenge!r}")
             before, after = queries.neighbours(db, wanted, row["place"])
             tried = queries.attempts(db, row["key"])
-        found = _attempt(run, row, tried, asked.get("attempt"))
+        found = attempts.chosen(run, row, tried, asked.get("attempt"))
         played = sorted_out(found.records)
         known = tasks.task(run, challenge)
         first = max(0, _whole(asked.get("from", "0")))
@@ -186,12 +183,12 @@ class Pages:
         if not ("a" in asked and "b" in asked):
             return fill("compare.html", version="", pair=None, every=every, asked=asked)
         a, b = (self.catalog.run(asked[side]) for side in ("a", "b"))
-        pair = _compared(a, b)
+        pair = pairs.compared(a, b)
         found = pair.comparison
         every_one = [*found.only_a_better, *found.only_b_better]
         first = max(0, _whole(asked.get("from", "0")))
         sides = [
-            (challenge, _answer(a, challenge), _answer(b, challenge))
+            (challenge, pairs.answer(a, challenge), pairs.answer(b, challenge))
             for challenge in every_one[first : first + _DISCORDANT]
         ]
         return fill(
@@ -256,7 +253,7 @@ class Pages:
                 raise UsageError(f"{run.name} has no such episode")
             value: Any = run.store.at(_whole(asked["line"]))
         else:
-            path = _trajectory(run, asked.get("trajectory", ""))
+            path = attempts.trajectory(run, asked.get("trajectory", ""))
             number = _whole(asked.get("record", "0"))
             records = JsonLines(path).read(lambda _problem: None)
             value = next((each for n, each in enumerate(records) if n == number), None)
@@ -278,169 +275,6 @@ class Pages:
             if trajectory and writer and trajectory in writer.trajectories:
                 parts.append(str((each.store.folder / trajectory).stat().st_size))
         return digest(parts)
-
-
-@dataclass(frozen=True)
-class Found:
-    """One attempt at an episode, as it was stored or as far as it is."""
-
-    trajectory: str
-    """Its path in the run's folder, or ""."""
-    records: Sequence[Mapping[str, Any]]
-    episode: Mapping[str, Any]
-    """As stored; empty while it is in play."""
-    number: int | None
-    offset: int | None
-    problems: Sequence[str]
-
-    @property
-    def verdict(self) -> Mapping[str, Any]:
-        """On the answer, or nothing."""
-        verdict = self.episode.get("verdict")
-        return verdict if isinstance(verdict, Mapping) else {}
-
-    @property
-    def in_play(self) -> bool:
-        """Whether it is not stored yet."""
-        return not self.episode
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Run B against run A."""
-
-    comparison: Comparison
-    warnings: tuple[str, ...]
-    papers: int
-
-
-def totals(run: Run) -> dict[str, Any]:
-    """A run in a few numbers, from its index."""
-
-    def made(db: sqlite3.Connection) -> dict[str, Any]:
-        rows = queries.planned(db)
-        if not rows:
-            return {"planned": 0, "states": {}, "rate": None, "scaled": None, "sums": {}}
-        scored = score(rows, ks=[])
-        return {
-            "planned": scored.planned,
-            "states": dict(scored.states),
-            "rate": _plain_rate(scored.pass_rate),
-            "scaled": _plain_rate(scored.scaled_pass_rate),
-            "sums": queries.sums(db),
-        }
-
-    kept: dict[str, Any] = run.index.kept("totals", made)
-    finished = kept["planned"] - kept["states"].get("missing", 0)
-    states = [(state, kept["states"][state]) for state in STATES if kept["states"].get(state)]
-    return {**kept, "finished": finished, "states": states}
-
-
-def _plain_rate(rate: Any) -> dict[str, Any] | None:
-    if rate is None or rate.value is None:
-        return None
-    interval = [rate.interval.low, rate.interval.high] if rate.interval else None
-    return {"value": rate.value, "low": rate.low, "high": rate.high, "interval": interval}
-
-
-def _compared(a: Run, b: Run) -> Pair:
-    return _compared_once(_Same(a, a.index.version()), _Same(b, b.index.version()))
-
-
-class _Same:
-    """A run at one of its versions."""
-
-    def __init__(self, run: Run, version: str) -> None:
-        self.run = run
-        self._known = (str(run.index.path), version)
-
-    def __hash__(self) -> int:
-        return hash(self._known)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self._known == other._known
-
-
-@functools.lru_cache(maxsize=32)
-def _compared_once(a: _Same, b: _Same) -> Pair:
-    rows = []
-    for side in (a, b):
-        with side.run.index.reading() as db:
-            rows.append(queries.planned(db))
-    try:
-        found = compare(*rows)
-    except ValueError as error:
-        raise UsageError(f"{a.run.name} and {b.run.name} cannot be compared: {error}") from None
-    common = {row.challenge for row in rows[0]} & {row.challenge for row in rows[1]}
-    warnings = differences(a.run.store.record, b.run.store.record, common)
-    papers = len({row.paper for row in rows[0] if row.challenge in common})
-    return Pair(found, (*found.warnings, *warnings), papers)
-
-
-def _answer(run: Run, challenge: str) -> dict[str, Any]:
-    """How a challenge went in a run, with one of the answers: a failed one, if there is any."""
-    query = "SELECT * FROM episode WHERE challenge = ? ORDER BY status = 'passed', status = 'missing', sample"
-    with run.index.reading() as db:
-        rows = db.execute(query, [challenge]).fetchall()
-    shown = rows[0]
-    code = shown["code"]
-    if shown["offset"] is not None and len(code) >= texts.MOST_CHARS:
-        code = str(run.store.at(shown["offset"])["episode"].get("code") or "")
-    return {"row": shown, "rows": sorted(rows, key=lambda row: int(row["sample"])), "code": code}
-
-
-def _attempt(run: Run, row: sqlite3.Row, tried: Sequence[sqlite3.Row], asked: str | None) -> Found:
-    """The attempt that is asked for: by its number; else the one that counts; else the one in play."""
-    chosen = [each for each in tried if str(each["number"]) == asked] if asked else tried
-    if asked and not chosen:
-        raise UsageError(f"there is no attempt {asked} at {row['challenge']} in {run.name}")
-    if chosen:
-        line = run.store.at(chosen[-1]["offset"])
-        try:
-            path = run.store.trajectory_of(line)
-        except StoreError as error:
-            return Found(
-                "", (), line["episode"], line["attempt"], chosen[-1]["offset"], [str(error)]
-            )
-        problems: list[str] = []
-        records = list(JsonLines(path).read(problems.append))
-        return Found(
-            line["trajectory"],
-            records,
-            line["episode"],
-            line["attempt"],
-            chosen[-1]["offset"],
-            problems,
-        )
-    for name, start in _in_play(run, writer_of(run.store.folder)):
-        if (start.get("challenge"), start.get("sample")) == (row["challenge"], row["sample"]):
-            records = list(JsonLines(_trajectory(run, name)).read(lambda _problem: None))
-            return Found(name, records, {}, None, None, ())
-    return Found("", (), {}, None, None, ())
-
-
-def _in_play(run: Run, writer: Writer | None) -> list[tuple[str, Mapping[str, Any]]]:
-    """Trajectories that are being written, each with its first record."""
-    found: list[tuple[str, Mapping[str, Any]]] = []
-    for path in writer.trajectories if writer else ():
-        start = next(JsonLines(run.store.folder / path).read(lambda _problem: None), None)
-        if start is not None and isinstance(start.get("challenge"), str):
-            found.append((path, start))
-    return found
-
-
-def _trajectory(run: Run, name: str) -> Any:
-    """The file of a trajectory that the run has, by its path there.
-
-    Raises:
-        UsageError: it has none of that path.
-    """
-    with run.index.reading() as db:
-        known = db.execute("SELECT 1 FROM attempt WHERE trajectory = ?", [name]).fetchone()
-    writer = writer_of(run.store.folder)
-    if known is None and not (writer and name in writer.trajectories):
-        raise UsageError(f"{run.name} has no such trajectory")
-    return run.store.trajectory_of({"trajectory": name, "episode": {"challenge": name}})
 
 
 def _shown(step: Step, states: Mapping[int, tuple[str | None, str | None]]) -> dict[str, Any]:
@@ -470,6 +304,3 @@ def _grouped(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _whole(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else -1
-
-
-__all__ = ["Pages", "Played", "totals"]
