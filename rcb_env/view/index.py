@@ -82,6 +82,7 @@ CREATE INDEX episode_of ON episode (challenge, sample);
 CREATE INDEX episode_status ON episode (status);
 """
 
+_STATE = {"run", "lines", "bytes", "last", "inode", "tail"}
 _FILLED = (
     "status",
     "error_class",
@@ -204,10 +205,11 @@ class Index:
 
     def _goes_on(self, state: Mapping[str, str], there: tuple[int, int, int]) -> bool:
         """Whether the run's file is the one that was read, and only grew."""
-        read = int(state.get("bytes", -1))
-        if state.get("run") != self._run_digest or read < 0 or there[1] < read:
+        if not state.keys() >= _STATE or state["run"] != self._run_digest:
             return False
-        last = int(state["last"])
+        read, last = int(state["bytes"]), int(state["last"])
+        if there[1] < read:
+            return False
         return self._tail(last, read) == state["tail"] and (
             read == 0 or str(there[0]) == state["inode"]
         )
