@@ -56,9 +56,8 @@ def by_scope(rows: Sequence[Planned], record: Mapping[str, Any]) -> tuple[Slice,
     scopes = {
         entry["challenge"]: str(entry.get("scope") or "region") for entry in record.get("plan", ())
     }
-    return _divided(
-        rows, lambda row: scopes.get(row.challenge, "region"), list(dict.fromkeys(scopes.values()))
-    )
+    names = dict.fromkeys(scopes.get(row.challenge, "region") for row in rows)
+    return _divided(rows, lambda row: scopes.get(row.challenge, "region"), list(names))
 
 
 def size_of(lines: int) -> str:

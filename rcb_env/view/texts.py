@@ -71,7 +71,8 @@ def code(text: str) -> Markup:
     if len(shown) > MOST_CHARS or max(map(len, shown.split("\n")), default=0) > 1_000:
         return Markup.escape(shown)
     lexer = PythonLexer(stripnl=False, ensurenl=False)
-    return Markup(highlight(shown, lexer, HtmlFormatter(nowrap=True)))  # escaped by Pygments
+    made = highlight(shown, lexer, HtmlFormatter(nowrap=True))  # which escapes, and ends the line
+    return Markup(made if shown.endswith("\n") else made.removesuffix("\n"))
 
 
 def markdown(text: str) -> Markup:

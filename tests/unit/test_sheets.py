@@ -1,0 +1,160 @@
+"""Reports as sheets: their numbers are the report's, and Markdown, LaTeX and pages say the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rcb_env.cli import main
+from rcb_env.report import sheets
+from rcb_env.report.scoring import Planned, score
+from rcb_env.report.sheets import Sheet, to_latex, to_markdown
+from rcb_env.report.slices import SIZES, by_nesting, by_scope, by_size, size_of
+from rcb_env.runs.store import RunStore
+from tests.made_runs import finish, plan_of
+
+LINES = {"A/one": 1, "A/two": 8, "B/three": 5, "B/four": 30}
+NASTY = "a|b & 50% $x_1$ #1 {c} ~^\\ <b>`*[d](e)\x1b"
+
+
+def made(folder: Path, agent: str, solved: dict[str, int]) -> RunStore:
+    """A run in which some challenges are solved after so many test runs, and the others are not."""
+    record = {"config": {"agent": agent}, "plan": plan_of(LINES)}
+    with RunStore.create(folder, record) as store:
+        for challenge in LINES:
+            passed = challenge in solved
+            usage = {
+                "calls": 1,
+                "prompt_tokens": 100 * (solved.get(challenge, 3) + 1),
+                "cost_usd": 0.5,
+            }
+            finish(
+                store,
+                challenge,
+                "passed" if passed else "failed",
+                test_runs=solved.get(challenge, 3),
+                usage=usage,
+                verdict={
+                    "status": "passed" if passed else "failed",
+                    "cases": [],
+                    "notes": [],
+                    "error_class": None if passed else "logic",
+                },
+            )
+    return RunStore.open(folder)
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> dict[str, RunStore]:
+    return {
+        "once": made(tmp_path / "once", "once", {"A/one": 0, "B/three": 0}),
+        "again": made(tmp_path / "again", "again", {"A/one": 0, "B/three": 1, "B/four": 2}),
+    }
+
+
+def test_the_leaderboard_begins_with_the_best(stores: dict[str, RunStore]) -> None:
+    sheet = sheets.numbers(stores).sheets()[0]
+    assert [row[0] for row in sheet.rows] == ["again", "once"]
+    assert sheet.rows[0][sheet.columns.index("pass rate")] == "75.0"
+    assert sheet.rows[0][sheet.columns.index("USD")] == "2"
+
+
+def test_rates_at_equal_effort_are_what_was_solved_with_so_much(
+    stores: dict[str, RunStore],
+) -> None:
+    numbers = sheets.numbers(stores)
+    curves = {curve.effort: curve for curve in sheets.equal_efforts(numbers.sides)}
+    assert curves["test runs"].limits == (0, 1, 2, 3)
+    assert curves["test runs"].rates == {"once": (50, 50, 50, 50), "again": (25, 50, 75, 75)}
+    assert curves["tokens"].limits == (100, 200, 300, 400)
+    assert curves["tokens"].rates["again"] == (25, 50, 75, 75)
+    assert "USD" not in curves  # all cost the same
+
+
+def test_what_went_wrong_adds_up(stores: dict[str, RunStore]) -> None:
+    shares = sheets.ending_shares(sheets.numbers(stores).summaries)
+    assert shares == {"once": {"failed: logic": 50.0}, "again": {"failed: logic": 25.0}}
+
+
+def test_parts_hold_every_episode_once_and_have_its_rate() -> None:
+    rows = [
+        Planned(
+            f"p{n % 3}/{n}", f"p{n % 3}", lines, 0, "passed" if n % 2 else "failed", lines - n % 2
+        )
+        for n, lines in enumerate([1, 2, 3, 5, 6, 10, 11, 20, 21, 400])
+    ]
+    sizes = by_size(rows)
+    assert [part.name for part in sizes] == [name for name, _, _ in SIZES]
+    assert [part.episodes for part in sizes] == [2] * 5
+    nesting = by_nesting(rows)
+    assert sum(part.episodes for part in nesting) == len(rows)
+    assert [part.rate.value for part in nesting] == [0.0, 100.0]
+    assert nesting[1].rate == score(rows[1::2], ks=[]).pass_rate
+    record = {"plan": [{"challenge": rows[0].challenge, "scope": "file"}]}
+    assert [part.name for part in by_scope(rows, record)] == ["file", "region"]
+    assert by_nesting([Planned("p/x", "p", 3, 0)]) == ()
+    assert size_of(0) == "1-2"
+
+
+def test_a_name_cannot_break_a_table() -> None:
+    sheet = Sheet(NASTY, ("run", NASTY), ((NASTY, "1.0"), ("x\ny", NASTY)), NASTY)
+    written = to_markdown([sheet])
+    assert "\x1b" not in written
+    rows = [line for line in written.splitlines() if line.startswith("|")]
+    assert [len(re.findall(r"(?<!\\)\|", row)) for row in rows] == [3, 3, 3, 3]
+    assert not re.search(r"(?<!\\)[<`*\[]", written.replace("**", ""))
+    latex = to_latex([sheet])
+    assert not re.search(r"(?<!\\)[%$#_]", latex.replace(r"\textbackslash{}", ""))
+    body = latex.split(r"\midrule")[1].split(r"\bottomrule")[0]
+    assert [len(re.findall(r"(?<!\\)&", row)) for row in body.strip().splitlines()] == [1, 1]
+
+
+def test_the_command_line_prints_and_writes_every_form(
+    stores: dict[str, RunStore], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("altair")
+    folders = [str(store.folder) for store in stores.values()]
+    charts, page = tmp_path / "charts", tmp_path / "report.html"
+    with pytest.raises(SystemExit) as ended:
+        main(
+            [
+                "report",
+                *folders,
+                "--markdown",
+                "--latex",
+                "--html",
+                str(page),
+                "--charts",
+                str(charts),
+            ]
+        )
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert "**Leaderboard**" in printed
+    assert r"\toprule" in printed
+    kinds = {path.name.partition(".")[2] for path in charts.iterdir()}
+    assert kinds == {"svg", "png", "pdf", "vl.json"}
+    assert (charts / "leaderboard.pdf").read_bytes().startswith(b"%PDF")
+    assert (charts / "leaderboard.png").read_bytes().startswith(b"\x89PNG")
+    html = page.read_text()
+    assert html.count("<svg") >= 6
+    assert not re.search(r"<script|<link|<img|https?://(?!www\.w3\.org/)", html)
+    for wanted in ("75.0", "Pass rate at equal tokens", "failed: logic"):
+        assert wanted in html
+    with pytest.raises(SystemExit):
+        main(["compare", *folders, "--latex"])
+    assert "again against once" in capsys.readouterr().out
+
+
+def test_a_file_that_cannot_be_written_is_one_line(
+    stores: dict[str, RunStore], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("altair")
+    (tmp_path / "taken").write_text("")
+    for option, where in (("--html", "no/such/x.html"), ("--charts", "taken")):
+        with pytest.raises(SystemExit) as ended:
+            main(["report", str(stores["once"].folder), option, str(tmp_path / where)])
+        assert ended.value.code == 2
+        assert re.fullmatch(r"rcb: cannot write .*; name another \w+\n", capsys.readouterr().err)
