@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 _ROOT = Path(__file__).resolve().parents[2]
-_HEAVY = ("docker", "openai", "torch", "tiktoken", "matplotlib")
+_HEAVY = ("docker", "openai", "torch", "tiktoken", "matplotlib", "altair", "jinja2", "starlette")
 _PIN = re.compile(r"[A-Za-z0-9._-]+(\[[a-z,]+\])?==[0-9A-Za-z.]+( ; .+)?")
 
 
@@ -51,6 +51,15 @@ def test_the_wheel_carries_every_bundled_paper_and_image(wheel: Path) -> None:
             assert f"rcb_env/_data/papers/{paper}/{file}" in names
     for lock in _ROOT.glob("images/*/requirements.lock"):
         assert f"rcb_env/_data/images/{lock.parent.name}/requirements.lock" in names
+
+
+def test_the_wheel_carries_what_pages_are_made_of(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    view = _ROOT / "rcb_env" / "view"
+    parts = [*view.glob("templates/*.html"), *view.glob("static/*")]
+    assert len(parts) > 10
+    for path in parts:
+        assert path.relative_to(_ROOT).as_posix() in names
 
 
 def test_the_wheel_carries_our_packages_and_nothing_else(wheel: Path) -> None:
