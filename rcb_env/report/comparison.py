@@ -13,9 +13,10 @@ Not covered: how differences and intervals are computed (`rcb_env.report.pairing
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any
 
 from rcb_env.errors import UsageError, counted
@@ -148,15 +149,15 @@ class Side:
     def rates(self, effort: str, limits: Sequence[float], common: set[str]) -> tuple[float, ...]:
         """Percent of these challenges that were solved with at most so much of something."""
         rows = sorted((r for r in self.plan if r.challenge in common), key=lambda r: r.challenge)
-        result = [0.0] * len(limits)
+        first = [0.0] * (
+            len(limits) + 1
+        )  # what is solved within a limit and not within the one before
         for _, group in groupby(rows, key=lambda row: row.challenge):
             samples = [(row.challenge, row.sample) for row in group]
             for sample in samples:
                 if self.states.get(sample) == PASSED:
-                    took = self.took[sample][effort] or 0.0
-                    for place, limit in enumerate(limits):
-                        result[place] += (took <= limit) / len(samples)
-        return tuple(100 * passed / len(common) for passed in result)
+                    first[bisect_left(limits, self.took[sample][effort] or 0.0)] += 1 / len(samples)
+        return tuple(100 * passed / len(common) for passed in accumulate(first[:-1]))
 
 
 def _by_effort(effort: str, sides: tuple[Side, Side], common: set[str]) -> ByEffort:

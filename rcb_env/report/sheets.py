@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rcb_env.report.comparison import EFFORTS, RunPair, Side, limits_of
+from rcb_env.report.comparison import RunPair, Side, limits_of
 from rcb_env.report.printable import printable
 from rcb_env.report.scoring import MODEL_FAILURES, OPEN_STATES, Planned
 from rcb_env.report.slices import Slice, by_nesting, by_scope, by_size
@@ -168,8 +168,8 @@ def ending_shares(summaries: Mapping[str, RunSummary]) -> dict[str, dict[str, fl
     return found
 
 
-def curves(sides: Mapping[str, Side], *, most: int) -> list[Curve]:
-    """Rates by effort on the challenges that all runs planned.
+def equal_efforts(sides: Mapping[str, Side], *, most: int = 8) -> list[Curve]:
+    """Rates by what two ways of working are set equal in, on the challenges that all runs planned.
 
     Args:
         sides: the runs.
@@ -177,7 +177,7 @@ def curves(sides: Mapping[str, Side], *, most: int) -> list[Curve]:
     """
     common = set.intersection(*({row.challenge for row in side.plan} for side in sides.values()))
     found = []
-    for effort in EFFORTS if common else ():
+    for effort in _SET_EQUAL if common else ():
         known = {name: side.known(effort, common) for name, side in sides.items()}
         limits = limits_of([value for values in known.values() for value in values or ()], most)
         if len(limits) > 1:
@@ -189,11 +189,6 @@ def curves(sides: Mapping[str, Side], *, most: int) -> list[Curve]:
             means = {name: sum(v) / len(v) if v else None for name, v in known.items()}
             found.append(Curve(effort, limits, rates, means))
     return found
-
-
-def equal_efforts(sides: Mapping[str, Side], *, most: int = 8) -> list[Curve]:
-    """The curves of what two ways of working are set equal in."""
-    return [curve for curve in curves(sides, most=most) if curve.effort in _SET_EQUAL]
 
 
 def at_equal(curve: Curve) -> Sheet:
