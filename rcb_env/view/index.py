@@ -136,8 +136,11 @@ class Index:
                 return
             try:
                 self._bring_up_to_date(there, progress)
-            except sqlite3.OperationalError:
-                raise
+            except sqlite3.OperationalError as error:
+                raise StoreError(
+                    f"cannot write the index {self.path}: {error}; free some space, or name another folder with"
+                    " XDG_CACHE_HOME"
+                ) from error
             except sqlite3.DatabaseError:  # the file is no index, or damaged
                 self.path.unlink(missing_ok=True)
                 self._bring_up_to_date(there, progress)
@@ -361,9 +364,9 @@ def _row(line: Mapping[str, Any], offset: int, number: int) -> dict[str, Any]:
     }
 
 
-def _text(text: str) -> str:
+def _text(text: object) -> str:
     """A text that SQLite can hold: half a character is written as an escape."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    return str(text).encode("utf-8", "backslashreplace").decode()
 
 
 def _has_tables(db: sqlite3.Connection) -> bool:

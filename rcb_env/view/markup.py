@@ -21,6 +21,8 @@ from rcb_env.view import texts
 if TYPE_CHECKING:
     import jinja2
 
+_LARGEST = 1e18
+
 MARKS: Mapping[str, str] = {
     "passed": "✓",
     "failed": "✗",
@@ -105,14 +107,14 @@ def address(page: str, run: str = "", /, **query: Any) -> str:
 
 def amount(value: float | None) -> str:
     """A number for people."""
-    if value is None:
+    if value is None or not _can_be_shown(value):
         return "n/a"
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
 def money(value: float | None) -> str:
     """US dollars."""
-    if value is None:
+    if value is None or not _can_be_shown(value):
         return "unknown"
     return f"${value:,.2f}" if value >= 10 or value == 0 else f"${value:.4f}"
 
@@ -142,7 +144,7 @@ def interval(value: Rate | None) -> str:
 
 def seconds(value: float | None) -> str:
     """A time."""
-    if value is None:
+    if value is None or not _can_be_shown(value):
         return "n/a"
     if 0 < value < 0.001:
         return "< 1 ms"
@@ -151,6 +153,11 @@ def seconds(value: float | None) -> str:
     if value < 120:
         return f"{value:.1f} s"
     return f"{value / 60:.0f} min" if value < 7200 else f"{value / 3600:.1f} h"
+
+
+def _can_be_shown(value: float) -> bool:
+    """JSON holds numbers that are none, and whole ones of any length."""
+    return -_LARGEST < value < _LARGEST
 
 
 def _filled_in(value: Any) -> Any:

@@ -7,11 +7,12 @@ Not covered: addresses (`app.py`); the look (`templates/`).
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rcb_env.errors import UsageError
+from rcb_env.errors import StoreError, UsageError
 from rcb_env.report.slices import SIZES
 from rcb_env.runs.durable import JsonLines
 from rcb_env.runs.stored import digest
@@ -54,23 +55,27 @@ class Pages:
                     told = time.monotonic()
                     tell(f"reading {name}: {lines} episodes so far")
 
-            run.index.update(progress)
-            totals(run)
+            with contextlib.suppress(StoreError):  # its pages say so
+                run.index.update(progress)
+                totals(run)
             tasks.load(run)
 
     def runs(self, given: Given) -> str:
         """All runs."""
         search = dict(given).get("q", "").strip().lower()
-        rows = []
+        rows, broken = [], self.catalog.broken()
         for run in self.catalog.runs():
             if search in f"{run.name} {run.label} {run.dataset}".lower():
-                rows.append({"run": run, "live": writer_of(run.store.folder), **totals(run)})
+                try:
+                    rows.append({"run": run, "live": writer_of(run.store.folder), **totals(run)})
+                except StoreError as error:
+                    broken[run.name] = str(error)
         return fill(
             "runs.html",
             version=self.version(),
             rows=rows,
             search=search,
-            broken=self.catalog.broken(),
+            broken=broken,
             root=self.catalog.root,
         )
 
@@ -135,6 +140,7 @@ class Pages:
             found=found,
             episode=found.episode,
             verdict=found.verdict,
+            timings=_numbers(found.verdict.get("timings")),
             groups=_grouped(cases_of(found.verdict)),
             tried=tried,
             played=played,
@@ -300,6 +306,11 @@ def _grouped(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         else:
             group["told"].append(case)
     return sorted(groups.values(), key=lambda group: group["passed"] == group["total"])
+
+
+def _numbers(value: object) -> dict[str, float]:
+    found = value.items() if isinstance(value, Mapping) else ()
+    return {str(name): each for name, each in found if isinstance(each, int | float)}
 
 
 def _whole(text: str) -> int:

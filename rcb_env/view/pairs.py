@@ -1,6 +1,6 @@
 """Two runs side by side, from their indexes.
 
-Not covered: the statistics (`rcb_env.report.scoring`); rates by effort, which reports have (`rcb_env.report.comparison`).
+Not covered: the statistics (`rcb_env.report.pairing`); rates by effort, which reports have (`rcb_env.report.comparison`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from rcb_env.errors import UsageError
 from rcb_env.report.comparison import differences
-from rcb_env.report.scoring import Comparison, compare
+from rcb_env.report.pairing import Comparison, compare
 from rcb_env.view import queries, texts
 from rcb_env.view.catalog import Run
 

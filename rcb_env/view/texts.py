@@ -41,14 +41,19 @@ class Cut:
     """Characters that are left out."""
 
 
-def cut(text: str, most: int = MOST_CHARS) -> Cut:
+def cut(value: object, most: int = MOST_CHARS) -> Cut:
     """A text of at most so many characters, and how many are left out."""
+    text = value if isinstance(value, str) else _json(value)
     return Cut(plain(text[:most]), max(0, len(text) - most))
 
 
 def as_json(value: object, most: int = MOST_CHARS) -> Cut:
     """A JSON-like value, laid out; strings that are long are cut one by one, so that the rest is seen."""
-    return cut(json.dumps(_shortened(value), indent=2, ensure_ascii=False, default=str), most)
+    return cut(_json(_shortened(value)), most)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def _shortened(value: Any, most: int = 4_000) -> Any:

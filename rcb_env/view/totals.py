@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
+from rcb_env.errors import StoreError
 from rcb_env.report.scoring import STATES, Rate, score
 from rcb_env.view import queries
 from rcb_env.view.catalog import Run
@@ -14,7 +15,12 @@ def totals(run: Run) -> dict[str, Any]:
     """Planned and finished episodes, states, rates with intervals, and what it took; computed once for each of its states."""
 
     def made(db: sqlite3.Connection) -> dict[str, Any]:
-        rows = queries.planned(db)
+        try:
+            rows = queries.planned(db)
+        except ValueError as error:
+            raise StoreError(
+                f"{run.store.folder / 'run.json'}: the plan is damaged: {error}"
+            ) from error
         if not rows:
             return {"planned": 0, "states": {}, "rate": None, "scaled": None, "sums": {}}
         scored = score(rows, ks=[])

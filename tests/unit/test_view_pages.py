@@ -1,0 +1,157 @@
+"""Pages of runs that are not as they should be: whatever a trajectory holds, its episode can be shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rcb_env.runs.store import RunStore
+from rcb_env.view.catalog import Catalog
+from rcb_env.view.pages import Pages
+from tests.made_runs import finish, plan_of
+
+_NAMES = st.sampled_from(
+    [
+        *(
+            "kind",
+            "index",
+            "action",
+            "tool",
+            "arguments",
+            "code",
+            "text",
+            "error",
+            "tests",
+            "status",
+            "passed",
+            "total",
+        ),
+        *(
+            "cases",
+            "case",
+            "outcome",
+            "message",
+            "seed",
+            "reward",
+            "tokens",
+            "code_hash",
+            "elapsed_s",
+            "step_s",
+        ),
+        *(
+            "messages",
+            "role",
+            "content",
+            "reply",
+            "reasoning",
+            "tool_calls",
+            "usage",
+            "prompt_tokens",
+            "stdout",
+        ),
+        *(
+            "completion_tokens",
+            "earlier_messages",
+            "left_out",
+            "function",
+            "name",
+            "started_at",
+            "traceback",
+        ),
+    ]
+)
+_PLAIN = (
+    st.none()
+    | st.booleans()
+    | st.sampled_from([0, -1, 10**400, 2**60, 1e308, float("inf"), float("nan"), 0.5])
+    | st.text(st.characters(exclude_categories=()), max_size=6)
+    | st.sampled_from(["write_region", "run_tests", "submit", "undo", "passed", "failed"])
+)
+_ANY = st.recursive(
+    _PLAIN,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_NAMES, inner, max_size=5),
+    max_leaves=12,
+)
+_KINDS = [
+    "start",
+    "step",
+    "model_call",
+    "end",
+    "graded",
+    "warning",
+    "agent_error",
+    "extraction",
+    "",
+]
+_RECORD = st.builds(
+    lambda kind, fields: {**fields, "kind": kind},
+    st.sampled_from(_KINDS) | _ANY,
+    st.dictionaries(_NAMES, _ANY, max_size=8),
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("top") / "runs"
+    record = {"config": {"agent": "a"}, "created_at": "x", "plan": plan_of({"A/x": 1})}
+    with RunStore.create(folder / "one", record) as store:
+        finish(store, "A/x", "failed")
+    return folder
+
+
+@given(records=st.lists(_RECORD, max_size=6))
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_trajectory_can_be_shown(folder: Path, records: list[dict[str, object]]) -> None:
+    (trajectory,) = folder.rglob("trajectories/**/*.jsonl")
+    trajectory.write_text("".join(json.dumps(record) + "\n" for record in records))
+    pages = Pages(Catalog(folder, cache=folder.parent / "cache"))
+    shown = pages.episode("one", [("challenge", "A/x")])
+    shown.encode()
+    assert "\x1b" not in shown
+    for number in range(len(records)):
+        query = [("trajectory", "trajectories/A/x.0.jsonl"), ("record", str(number))]
+        assert pages.raw("one", query)
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        {"timings": "x"},
+        {"timings": {"run_s": 10**400, "b": "c"}},
+        {"error_class": [1], "stdout": 7, "stderr": {"a": 1}},
+        {"cases": [{"case": 5, "seed": "s", "outcome": None, "message": "", "detail": "d"}]},
+        {"notes": [1, None, {"x": 2}]},
+    ],
+)
+def test_a_verdict_with_other_types_can_be_shown(
+    tmp_path: Path, verdict: dict[str, object]
+) -> None:
+    record = {"config": {"agent": "a"}, "created_at": "x", "plan": plan_of({"A/x": 1})}
+    with RunStore.create(tmp_path / "runs" / "one", record) as store:
+        finish(
+            store,
+            "A/x",
+            "failed",
+            verdict={"status": "failed", "cases": [], "notes": [], **verdict},
+        )
+    pages = Pages(Catalog(tmp_path / "runs", cache=tmp_path / "cache"))
+    assert "failed" in pages.episode("one", [("challenge", "A/x")])
+    for shown in (pages.runs([]), pages.run("one", []), pages.matrix([])):
+        assert "one" in shown
+
+
+def test_a_run_whose_plan_is_damaged_is_named_and_the_others_are_shown(tmp_path: Path) -> None:
+    plan = plan_of({"A/x": 1})
+    for name, more in (("good", {}), ("bad", {"own_lines": 5})):
+        record = {"config": {"agent": name}, "plan": [{**plan[0], **more}]}
+        RunStore.create(tmp_path / "runs" / name, record).close()
+    pages = Pages(Catalog(tmp_path / "runs", cache=tmp_path / "cache"))
+    pages.prepare(lambda _line: None)
+    shown = pages.runs([])
+    assert "the plan is damaged" in shown
+    assert "/run/good" in shown
+    assert "/run/bad" not in shown
