@@ -30,6 +30,7 @@ _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1], [1, 3], [10, 4], [3, 1,
 _WIDTH = 720
 _LABEL_PX = 240
 _PNG_SCALE = 2.0
+_PADDING = {"left": 28, "right": 12, "top": 5, "bottom": 5}  # a page's font may be wider than ours
 
 
 @dataclass(frozen=True)
@@ -164,9 +165,14 @@ def endings(summaries: Mapping[str, RunSummary]) -> Drawn | None:
     ]
     if not rows:
         return None
+    shared = {str(row["ending"]): 0.0 for row in rows}
+    for found in shares.values():
+        for ending, share in found.items():
+            shared[plain(ending)] += share
+    order = sorted(shared, key=lambda ending: -shared[ending])
     data = _data(rows)
     base = alt.Chart(data).encode(
-        y=alt.Y("ending:N", title=None, sort="-x", axis=_names()),
+        y=alt.Y("ending:N", title=None, sort=order, axis=_names()),
         yOffset=alt.YOffset("run:N", sort=_order(summaries)),
         x=alt.X("share:Q", title="percent of the planned episodes"),
     )
@@ -282,4 +288,5 @@ def _drawn(name: str, title: str, about: str, chart: Any) -> Drawn:
     spec = chart.to_dict()
     spec.pop("usermeta", None)
     spec["config"] = config
+    spec["padding"] = _PADDING
     return Drawn(name, title, about, spec)
