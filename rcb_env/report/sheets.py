@@ -43,6 +43,26 @@ class Curve:
     """Of one finished episode."""
 
 
+def open_challenges(summaries: Mapping[str, RunSummary]) -> list[Sheet]:
+    """Scores of open challenges, challenges by runs; nothing where there are none."""
+    cells: dict[str, dict[str, str]] = {}
+    for name, one in summaries.items():
+        for scored in one.open_scores.challenges if one.open_scores else ():
+            value = "failed" if scored.value is None else f"{scored.value:+.3f}"
+            error = "" if scored.se is None else f" ± {scored.se:.3f}"
+            cells.setdefault(scored.challenge, {})[name] = f"{value}{error}"
+    if not cells:
+        return []
+    rows = [(name, *(found.get(run, "") for run in summaries)) for name, found in cells.items()]
+    scores = [one.open_scores for one in summaries.values()]
+    rows.append(("mean", *("" if one is None else f"{one.mean:+.3f}" for one in scores)))
+    note = (
+        "0 is the paper's own method, and more is better. In the mean an answer that failed, or did worse than the"
+        " baseline, counts as the baseline."
+    )
+    return [Sheet("Open challenges", ("challenge", *summaries), tuple(rows), note)]
+
+
 @dataclass(frozen=True)
 class Numbers:
     """What a report on some runs is made of; runs by the names they are given."""
@@ -59,6 +79,7 @@ class Numbers:
             papers(self.summaries),
             *(division(name, runs) for name, runs in self.parts.items()),
             endings(self.summaries),
+            *open_challenges(self.summaries),
             *map(at_equal, equal_efforts(self.sides)),
         ]
 
@@ -72,7 +93,7 @@ def numbers(stores: Mapping[str, RunStore]) -> Numbers:
     sides = {name: Side(store) for name, store in stores.items()}
     return Numbers(
         summaries={name: summarize(store) for name, store in stores.items()},
-        parts=parts(stores, {name: side.outcomes() for name, side in sides.items()}),
+        parts=parts({name: side.outcomes() for name, side in sides.items()}),
         sides=sides,
     )
 
@@ -112,12 +133,12 @@ def papers(summaries: Mapping[str, RunSummary]) -> Sheet:
 
 
 def parts(
-    stores: Mapping[str, RunStore], outcomes: Mapping[str, Sequence[Planned]]
+    outcomes: Mapping[str, Sequence[Planned]],
 ) -> dict[str, dict[str, tuple[Slice, ...]]]:
     """Parts of each run by division: size, scope and nesting; those that divide nothing are left out."""
     found = {
         "lines of code": {name: by_size(rows) for name, rows in outcomes.items()},
-        "scope": {name: by_scope(rows, stores[name].record) for name, rows in outcomes.items()},
+        "scope": {name: by_scope(rows) for name, rows in outcomes.items()},
         "nesting": {name: by_nesting(rows) for name, rows in outcomes.items()},
     }
     return {

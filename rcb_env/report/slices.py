@@ -7,10 +7,10 @@ Not covered: parts by paper, which a score has itself (`rcb_env.report.scoring`)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from rcb_env.dataset.papers import OPEN
 from rcb_env.report.scoring import Planned, Rate, score
 
 SIZES: tuple[tuple[str, int, int | None], ...] = (
@@ -46,18 +46,10 @@ def by_nesting(rows: Sequence[Planned]) -> tuple[Slice, ...]:
     return _divided(rows, lambda row: names[row.own_lines != row.lines], names)
 
 
-def by_scope(rows: Sequence[Planned], record: Mapping[str, Any]) -> tuple[Slice, ...]:
-    """Parts by what is to be written: a region, a file, a paper, a library.
-
-    Args:
-        rows: of a run.
-        record: its run.json; challenges without a scope there are regions.
-    """
-    scopes = {
-        entry["challenge"]: str(entry.get("scope") or "region") for entry in record.get("plan", ())
-    }
-    names = dict.fromkeys(scopes.get(row.challenge, "region") for row in rows)
-    return _divided(rows, lambda row: scopes.get(row.challenge, "region"), list(names))
+def by_scope(rows: Sequence[Planned]) -> tuple[Slice, ...]:
+    """Parts by what is to be written: a region of a paper's code, or something better than its method."""
+    names = ["region", "open"]
+    return _divided(rows, lambda row: names[row.challenge.endswith(OPEN)], names)
 
 
 def size_of(lines: int) -> str:
@@ -65,7 +57,9 @@ def size_of(lines: int) -> str:
     return next(name for name, _, most in SIZES if most is None or lines <= most)
 
 
-def _divided(rows: Iterable[Planned], name_of: Any, names: Sequence[str]) -> tuple[Slice, ...]:
+def _divided(
+    rows: Iterable[Planned], name_of: Callable[[Planned], str], names: Sequence[str]
+) -> tuple[Slice, ...]:
     parts: dict[str, list[Planned]] = {name: [] for name in names}
     for row in rows:
         parts[name_of(row)].append(row)

@@ -57,6 +57,7 @@ def report_sections(numbers: Numbers) -> list[Section]:
             for name, runs in numbers.parts.items()
         ),
         *([Section("What went wrong", [wrong], [sheets.endings(summaries)])] if wrong else []),
+        *(Section("Open challenges", sheets=[one]) for one in sheets.open_challenges(summaries)),
         *_efforts(numbers.sides),
     ]
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rcb_env.errors import StoreError, UsageError
+from rcb_env.grading.verdict import Score
 from rcb_env.report.slices import SIZES
 from rcb_env.runs.durable import JsonLines
 from rcb_env.runs.stored import digest
@@ -140,6 +141,7 @@ class Pages:
             found=found,
             episode=found.episode,
             verdict=found.verdict,
+            score=_score(found.verdict),
             timings=_numbers(found.verdict.get("timings")),
             groups=_grouped(cases_of(found.verdict)),
             tried=tried,
@@ -306,6 +308,14 @@ def _grouped(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         else:
             group["told"].append(case)
     return sorted(groups.values(), key=lambda group: group["passed"] == group["total"])
+
+
+def _score(verdict: Mapping[str, Any]) -> str:
+    """What an answer to an open challenge scored, in words; "" for any other."""
+    try:
+        return Score.from_dict(verdict["score"]).words if verdict.get("score") else ""
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return ""
 
 
 def _numbers(value: object) -> dict[str, float]:

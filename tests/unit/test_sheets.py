@@ -78,6 +78,25 @@ def test_what_went_wrong_adds_up(stores: dict[str, RunStore]) -> None:
     assert shares == {"once": {"failed: logic": 50.0}, "again": {"failed: logic": 25.0}}
 
 
+def test_scores_of_open_challenges_stand_beside_the_rates(tmp_path: Path) -> None:
+    record = {"config": {"agent": "a"}, "plan": plan_of({"A/x@open": 1, "A/y@open": 1})}
+    with RunStore.create(tmp_path / "run", record) as store:
+        for name, score_of in (
+            ("A/x@open", {"value": 0.5, "se": 0.1, "baseline": -1.0, "terms": {}}),
+            ("A/y@open", {"baseline": -1.0, "terms": {}}),
+        ):
+            verdict = {"status": "passed", "cases": [], "notes": [], "score": score_of}
+            finish(store, name, "passed", verdict=verdict)
+    (sheet,) = sheets.open_challenges(
+        sheets.numbers({"run": RunStore.open(tmp_path / "run")}).summaries
+    )
+    assert sheet.rows == (
+        ("A/x@open", "+0.500 ± 0.100"),
+        ("A/y@open", "failed"),
+        ("mean", "-0.250"),
+    )
+
+
 def test_parts_hold_every_episode_once_and_have_its_rate() -> None:
     rows = [
         Planned(
@@ -92,8 +111,9 @@ def test_parts_hold_every_episode_once_and_have_its_rate() -> None:
     assert sum(part.episodes for part in nesting) == len(rows)
     assert [part.rate.value for part in nesting] == [0.0, 100.0]
     assert nesting[1].rate == score(rows[1::2], ks=[]).pass_rate
-    record = {"plan": [{"challenge": rows[0].challenge, "scope": "file"}]}
-    assert [part.name for part in by_scope(rows, record)] == ["file", "region"]
+    assert [part.name for part in by_scope(rows)] == ["region"]
+    either = [*rows, Planned("p0@open", "p0", 4, 0)]
+    assert [part.name for part in by_scope(either)] == ["region", "open"]
     assert by_nesting([Planned("p/x", "p", 3, 0)]) == ()
     assert size_of(0) == "1-2"
 
