@@ -26,7 +26,7 @@ from rcb_env.play.record import Episode
 from rcb_env.play.registry import agent_label, make_agent
 from rcb_env.report.trajectory import render
 
-CHALLENGE = "llm-sci-use/independent-occurrences"
+CHALLENGE = "DyT/forward"
 SOLVE = """
 import os, pathlib, re
 path = pathlib.Path(os.environ["RCB_FILE"])
@@ -153,7 +153,7 @@ def test_without_the_paper_there_is_none(play: Player) -> None:
         ("path.write_text('')", "line 1 was changed"),
         ("path.unlink()", "No such file"),
         ("path.unlink(); path.mkdir()", "directory"),
-        ("path.unlink(); os.mkfifo(path)", "no regular file"),
+        ("path.unlink(); os.mkfifo(path)", "no longer a regular file"),
     ],
 )
 def test_what_is_changed_around_the_region_makes_the_attempt_invalid(

@@ -88,14 +88,16 @@ def test_an_installation_that_holds_papers_is_shown_without_them(tmp_path: Path)
 
 
 def test_nothing_of_the_host_is_changed_but_the_workplace(place: Place) -> None:
+    mark = f"rcb-mark-{os.getpid()}"
     line = (
         f"touch made; for f in /etc /usr /usr/bin {sys.prefix} {sys.base_prefix} {place.elsewhere};"
-        " do touch $f/made 2>/dev/null && echo $f; done; touch ~/x /tmp/x && ls -A ~ /tmp | grep -c x"
+        " do touch $f/made 2>/dev/null && echo $f; done;"
+        f" touch ~/{mark} /tmp/{mark} && ls -A ~ /tmp | grep -c {mark}"
     )
     assert place.run(line).splitlines()[-1:] == ["2"]
     assert (place.workplace / "made").exists()
-    assert not (Path.home() / "x").exists()
-    assert not Path("/tmp/x").exists()
+    assert not (Path.home() / mark).exists()
+    assert not Path("/tmp", mark).exists()
 
 
 def test_what_it_needs_is_there(place: Place, tmp_path: Path) -> None:

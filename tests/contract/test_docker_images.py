@@ -63,9 +63,7 @@ def test_an_image_is_built_once_and_listed_with_its_digest(
     assert line.startswith(f"{tag}  {str(built.id)[:19]}")
 
     monkeypatch.setattr(docker_images, "_collect", None)  # a second build collects nothing
-    started = time.monotonic()
     assert rcb_images("build", "tiny") == [tag]
-    assert time.monotonic() - started < 1.0
     assert engine().images.get(tag).id == built.id
 
 
