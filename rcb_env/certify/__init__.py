@@ -9,10 +9,10 @@ becomes a `Problem` with file and line.
     run.py          what takes runs; `certify`                  verdicts.py  verdicts by content
     reasons.py      why some mutants may survive
     open.py         what an open challenge has to meet
+    suites.py       papers in the public layout
     certificate.py  what was found, and the file of it that is committed with a data set
 
-Not covered: the prose of a paper; known exploits, which have tests of their own; papers in the
-public layout (`rcb_env.certify.suites`).
+Not covered: the prose of a paper; known exploits, which have tests of their own.
 """
 
 from __future__ import annotations

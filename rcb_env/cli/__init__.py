@@ -11,7 +11,8 @@ run.py       rcb run; arms.py: with --arms
 serve.py     rcb serve
 grade.py     rcb grade
 results.py   rcb report, rcb trajectory
-compare.py   rcb compare
+compare.py   rcb compare; forms.py: the files that both write
+view.py      rcb view
 export.py    rcb export
 browse.py    rcb list, rcb show
 check.py     rcb check
