@@ -19,7 +19,6 @@ Not covered: how messages go (`runner/open_run.py`), what the costs add up to (`
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -29,6 +28,7 @@ import numpy as np
 Kind = Literal["ratio", "difference"]
 
 _MORE_ASKS = 100  # calls beyond a budget that are answered by a refusal; then the problem is over
+_LARGEST = 1e100  # of numbers that are looked at: beyond it squares and their sums overflow, and costs are what they like
 
 
 class Refused(Exception):
@@ -71,10 +71,10 @@ class Problems:
         """A problem's cost, as it counts.
 
         Raises:
-            Refused: it is not finite.
+            Refused: it is not finite, or beyond all measure.
         """
         number = float(value)  # type: ignore[arg-type]
-        if not math.isfinite(number):
+        if not abs(number) <= _LARGEST:
             raise Refused(f"its cost is {number}")
         return max(number, self.least) if self.kind == "ratio" else number
 
@@ -102,9 +102,10 @@ class Oracle:
     """A function that the submission may call, a counted number of times.
 
     Args:
-        function: gets the arguments as arrays; returns an array, or a tuple of arrays.
+        function: returns an array, or a tuple of arrays. With a `budget` and a `shape` it gets the points of a call as arrays
+            with one dimension more than `shape`, also where there is one, and returns as many answers; else one point.
         budget: how many points may be asked for. Arguments of `shape` are one point; with one dimension more they are as many
-            as that dimension says. None: as many as one likes, which `function` ends by `Enough`.
+            as that dimension says. None: as many as one likes, one a call, which `function` ends by `Enough`.
         shape: of a point, the same for all arguments; None: each call is one point, and `function` checks its arguments.
         arguments: how many there are.
     """
@@ -138,39 +139,55 @@ class Oracle:
             raise Refused(
                 f"an oracle was called with something else than {self._arguments} argument(s)"
             )
-        points = 1
+        points, single = 1, True
         if self._shape is not None:
             arguments = [array(one, name="what an oracle was asked for") for one in arguments]
-            if any(one.shape != arguments[0].shape for one in arguments):
+            asked = arguments[0].shape
+            if any(one.shape != asked for one in arguments):
                 raise Refused("an oracle was asked for arrays of several shapes")
-            batch = arguments[0].shape[: arguments[0].ndim - len(self._shape)]
-            if arguments[0].shape[len(batch) :] != self._shape or len(batch) > 1:
-                raise Refused(
-                    f"an oracle was asked for shape {arguments[0].shape}; it takes {self._shape}, or any number of them"
-                )
-            points = batch[0] if batch else 1
+            single = asked == self._shape
+            if not single:
+                if self._budget is None or asked[1:] != self._shape or asked[:1] == (0,):
+                    many = "" if self._budget is None else ", or any number of them"
+                    raise Refused(
+                        f"an oracle was asked for shape {asked}; it takes {self._shape}{many}"
+                    )
+                points = asked[0]
         if self._budget is not None and self.used + points > self._budget:
             self._refused += 1
             if self._refused > _MORE_ASKS:
                 raise Refused("it went on calling an oracle whose budget was spent")
             return None
         self.used += points
-        return self._function(*arguments)
+        if self._shape is None or self._budget is None:
+            return self._function(*arguments)
+        answer = self._function(*(one[None] if single else one for one in arguments))
+        parts = answer if isinstance(answer, tuple) else (answer,)
+        if any(np.shape(part)[:1] != (points,) for part in parts):
+            # One that takes the points for something else would tell more than is paid for.
+            raise TypeError(f"an oracle's function gave other than {points} answers")
+        given = tuple(part[0] for part in parts) if single else parts
+        return given if isinstance(answer, tuple) else given[0]
 
 
 def array(value: object, *, shape: tuple[int, ...] | None = None, name: str = "the result") -> Any:
-    """A value of the submission as finite float64 numbers.
+    """A value of the submission, an array, a number or a list of such, as finite float64 numbers.
 
     Raises:
-        Refused: it is no array of numbers, has another shape, or holds NaN or infinities.
+        Refused: it is no array of numbers, has another shape, or holds NaN or what is beyond all measure.
     """
     if isinstance(value, bool | int | float):
-        value = np.float64(value) if abs(value) < 1e300 else np.float64("inf")
+        value = np.float64(value) if abs(value) <= _LARGEST else np.float64("inf")
+    if isinstance(value, list | tuple):
+        try:
+            value = np.array(value)
+        except (ValueError, TypeError, OverflowError):
+            raise Refused(f"{name} is a list of unequal parts") from None
     if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind not in "fiub":
         raise Refused(f"{name} is no array of real numbers")
     if shape is not None and value.shape != shape:
         raise Refused(f"{name} has the shape {value.shape}, not {shape}")
     numbers = np.array(value, dtype=np.float64)
-    if not np.isfinite(numbers).all():
-        raise Refused(f"{name} holds NaN or infinity")
+    if not (np.abs(numbers) <= _LARGEST).all():
+        raise Refused(f"{name} holds NaN, infinity or numbers beyond {_LARGEST:g}")
     return numbers

@@ -18,8 +18,6 @@ from rcb_env.grading.isolated import messages, read_error
 from rcb_env.runner import wire
 from rcb_env.sandbox.box import RunResult, Talk
 
-_MAX_HEADER_BYTES = 1 << 16  # of what a submission says
-
 
 @dataclass(frozen=True)
 class Ending:
@@ -97,15 +95,16 @@ def last_word(talk: Talk | Judge) -> RunResult:
 
 def _said(frame: bytes) -> wire.Message | None:
     """What a submission may say, in the words of `open_run`; None for anything else."""
-    found = next(messages(frame, max_header_bytes=_MAX_HEADER_BYTES), None)
+    found = next(messages(frame), None)
     if found is None:
         return None
     header, blobs = found
     if "raised" in header:
         error = read_error(header["raised"])
         return None if error is None else ({"raised": error}, [])
-    if isinstance(header.get("ready"), list):
-        return {"ready": [str(name) for name in header["ready"]]}, []
+    names = header.get("ready")
+    if isinstance(names, list):
+        return ({"ready": names}, []) if all(isinstance(name, str) for name in names) else None
     if len(blobs) != 1:
         return None
     if header.get("returned") is True:

@@ -16,7 +16,12 @@ import os
 import time
 from typing import BinaryIO
 
+MAX_FRAME_BYTES = 8 * 1024 * 1024
 _LENGTH = 4
+
+
+class Over(Exception):
+    """Nothing more will be said."""
 
 
 class Line:
@@ -95,28 +100,51 @@ class Voice:
 
     def __init__(self, result: BinaryIO, inbox: BinaryIO) -> None:
         self._result, self._inbox = result, inbox
+        self._turn = os.pipe()  # holds one byte while nobody speaks: a lock between threads, and between processes
+        os.write(self._turn[1], b".")
+
+    def ask(self, frame: bytes) -> bytes:
+        """Say a frame and hear the answer to it, whichever threads and forks of the process do so at once.
+
+        Raises:
+            ValueError: the frame is too long.
+            Over: nothing more will be said.
+        """
+        os.read(self._turn[0], 1)
+        try:
+            self.say(frame)
+            return self.hear()
+        finally:
+            os.write(self._turn[1], b".")
 
     def say(self, frame: bytes) -> None:
-        """Say a frame."""
+        """Say a frame.
+
+        Raises:
+            ValueError: it is too long.
+        """
+        if len(frame) > MAX_FRAME_BYTES:
+            most = MAX_FRAME_BYTES >> 20
+            raise ValueError(f"{len(frame)} bytes at once are too large; {most} MB may be said")
         self._result.write(len(frame).to_bytes(_LENGTH, "big") + frame)
         self._result.flush()
 
     def say_last(self, frame: bytes) -> None:
         """Say a frame, and wait until it was taken: what a process says as it ends may be lost."""
         self.say(frame)
-        with contextlib.suppress(EOFError):
+        with contextlib.suppress(Over):
             self.hear()
 
     def hear(self) -> bytes:
         """The next frame.
 
         Raises:
-            EOFError: nothing more will be said.
+            Over: nothing more will be said.
         """
         length = self._inbox.read(_LENGTH)
         if len(length) < _LENGTH:
-            raise EOFError("the conversation is over")
+            raise Over("the conversation is over")
         frame = self._inbox.read(int.from_bytes(length, "big"))
         if len(frame) < int.from_bytes(length, "big"):
-            raise EOFError("the conversation is over")
+            raise Over("the conversation is over")
         return frame

@@ -31,7 +31,7 @@ import numpy as np
 from rcb_env import cases, judging
 from rcb_env.runner import wire
 from rcb_env.runner.case_run import describe, execute, new_imports, parse
-from rcb_env.runner.conversation import Voice
+from rcb_env.runner.conversation import Over, Voice
 
 MODULE = "start"
 
@@ -57,7 +57,7 @@ def play(argument: bytes, result: BinaryIO, inbox: BinaryIO) -> None:
             cases.Rng(header["seed"])
             returned = getattr(module, header["call"])(**arguments, **oracles)
             voice.say(wire.pack({"returned": True}, [cases.encode(returned)]))
-    except EOFError:
+    except Over:
         return
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
@@ -67,8 +67,8 @@ def play(argument: bytes, result: BinaryIO, inbox: BinaryIO) -> None:
 
 def _proxy(voice: Voice, number: int) -> Any:
     def oracle(*arguments: Any) -> Any:
-        voice.say(wire.pack({"ask": number}, [cases.encode(list(arguments))]))
-        header, blobs = parse(voice.hear())
+        asked = wire.pack({"ask": number}, [cases.encode(list(arguments))])
+        header, blobs = parse(voice.ask(asked))
         if "spent" in header:
             raise BudgetSpent(header["spent"])
         return _writable(cases.decode(blobs[0]))
@@ -109,7 +109,7 @@ def judge(argument: bytes, result: BinaryIO, inbox: BinaryIO) -> None:
         cost = family.cost(family.function(submission, cases.Rng(header["seed"])))
     except judging.Refused as refused:
         voice.say_last(wire.pack({"refused": str(refused)}))
-    except EOFError:
+    except Over:
         return  # the submission ended before its time
     else:
         voice.say_last(wire.pack({"cost": cost, "used": submission.used}))
@@ -158,4 +158,10 @@ class _Remote:
                 spent = f"the oracle's budget is spent: {asked.left} point(s) were left"
                 self._voice.say(wire.pack({"spent": spent}))
             else:
-                self._voice.say(wire.pack({}, [cases.encode(answer)]))
+                self._answer(answer)
+
+    def _answer(self, answer: Any) -> None:
+        try:
+            self._voice.say(wire.pack({}, [cases.encode(answer)]))
+        except ValueError as error:
+            raise judging.Refused(f"it asked an oracle for too much: {error}") from None

@@ -168,8 +168,6 @@ class Watch:
         """Pass on what one of the two has said to the other; whether this descriptor was about that."""
         if descriptor == self._surroundings.host:
             told, last = self._surroundings.hear_host()
-            if line.waits and self._says in self._open:
-                self._poll.register(self._says, select.POLLIN)
             waited_s = line.answer(told, last=last)
             self._waited_s += waited_s
             self._deadline += waited_s
@@ -178,11 +176,14 @@ class Watch:
         elif descriptor != line.inbox:
             return False
         inbox = line.inbox
-        if line.pour():
+        if line.pour():  # who does not listen is not heard, or answers would pile up here
             self._poll.register(inbox, select.POLLOUT)
-        elif inbox >= 0:
+            return True
+        if inbox >= 0:
             with contextlib.suppress(KeyError):
                 self._poll.unregister(inbox)
+        if self._says in self._open:
+            self._poll.register(self._says, select.POLLIN)
         self._pass_on(line)
         return True
 

@@ -20,6 +20,7 @@ from typing import Any, Literal, Protocol
 
 from rcb_env.errors import BoxDied
 from rcb_env.runner import wire
+from rcb_env.runner.conversation import MAX_FRAME_BYTES
 
 MIB = 1024 * 1024
 # Of a whole box with its zygotes, where a control group bounds it; the runner watches each run's own.
@@ -84,7 +85,7 @@ class Limits:
     open_files: int = 256  # descriptors per process
     output_bytes: int = 32 * 1024  # of stdout and of stderr that is kept (head and tail)
     result_bytes: int = 96 * MIB  # of outputs sent to the host
-    message_bytes: int = 8 * MIB  # of one thing said by a run that talks
+    message_bytes: int = MAX_FRAME_BYTES  # of one thing said by a run that talks
 
 
 @dataclass(frozen=True)
