@@ -100,7 +100,9 @@ class Voice:
 
     def __init__(self, result: BinaryIO, inbox: BinaryIO) -> None:
         self._result, self._inbox = result, inbox
-        self._turn = os.pipe()  # holds one byte while nobody speaks: a lock between threads, and between processes
+        self._turn = (
+            os.pipe()
+        )  # holds one byte while nobody speaks: a lock between threads, and between processes
         os.write(self._turn[1], b".")
 
     def ask(self, frame: bytes) -> bytes:
