@@ -43,7 +43,7 @@ class Submission(Protocol):
     """The submission, in its own box."""
 
     def call(self, function: str, /, **arguments: Any) -> Any:
-        """What one of its functions returns; None where an oracle had `Enough`.
+        """What one of its functions returns; None where an oracle had `Enough`, and then it was the last call.
 
         Raises:
             Refused: it returned nothing that can be read here.

@@ -121,12 +121,15 @@ class _Remote:
     def __init__(self, voice: Voice, seed: int) -> None:
         self._voice = voice
         self._calls = 0
+        self._over = False
         # Says nothing of the problem's seed to whoever knows how problems are made.
         self._seed = int(np.random.default_rng([seed, 1]).integers(2**31))
         self.used: list[int] = []
 
     def call(self, function: str, /, **arguments: Any) -> Any:
         """See `judging.Submission.call`."""
+        if self._over:
+            raise RuntimeError("an oracle has had enough: the submission cannot be called again")
         oracles = {name: one for name, one in arguments.items() if isinstance(one, judging.Oracle)}
         plain = {name: one for name, one in arguments.items() if name not in oracles}
         numbers = {name: number for number, name in enumerate(oracles)}
@@ -153,6 +156,7 @@ class _Remote:
             try:
                 answer = asked.ask(value)
             except judging.Enough:
+                self._over = True
                 return None
             if answer is None:
                 spent = f"the oracle's budget is spent: {asked.left} point(s) were left"
