@@ -62,6 +62,7 @@ def test_numbers_whose_squares_overflow_are_refused(value: object) -> None:
 
 def test_lists_of_numbers_are_arrays() -> None:
     assert array([1, 2.5], shape=(2,)).tolist() == [1.0, 2.5]
-    for other in ([[1.0], 2.0], ["1"], [None], [{}], [10**400]):
+    others: list[object] = [[[1.0], 2.0], ["1"], [None], [{}], [10**400]]
+    for other in others:
         with pytest.raises(Refused):
             array(other)
