@@ -34,7 +34,7 @@ _FILES = {
         "from rcb_env.judging import Oracle, problems\n"
         "@problems(feedback=1, final=1)\n"
         "def echo(submission, rng):\n"
-        "    oracle = Oracle(lambda x: x, budget=None, shape=(20,))\n"
+        "    oracle = Oracle(lambda x: x, budget=10**9, shape=(20,))\n"
         "    return float(submission.call('f', oracle=oracle))\n"
     ),
 }
