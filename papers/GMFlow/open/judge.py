@@ -1,4 +1,4 @@
-"""Hidden: distributions on curves and shells, what a mixture network would say of them, and an exact distance of samples to them."""
+"""Hidden: distributions on curves and shells, what a mixture network would say of them, and an exact distance."""
 
 import numpy as np
 

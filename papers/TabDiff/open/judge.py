@@ -1,4 +1,4 @@
-"""Hidden: joint distributions of categorical columns, an oracle of their conditionals, and an exact distance of rows to them."""
+"""Hidden: joint distributions of categorical columns, their conditionals, and an exact distance of rows to them."""
 
 import numpy as np
 
