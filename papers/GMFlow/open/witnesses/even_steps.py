@@ -1,5 +1,5 @@
 def sample(network, samples, dimension, components, budget):
-    # the same with evenly spread draws: components in proportion, and noise of mean 0 in pairs of opposites
+    # late_steps.py with evenly spread draws: components in proportion, and noise of mean 0 in pairs of opposites
     asks = (budget - 1) // samples
     times = [1.0] + list(0.45 * 0.25 ** np.arange(asks)) + [0.0]
     x = np.zeros((samples, dimension))

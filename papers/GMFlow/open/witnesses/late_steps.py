@@ -1,7 +1,6 @@
 def sample(network, samples, dimension, components, budget):
     # GM-SDE, whose first question is asked once for all, and whose last steps are short
     asks = (budget - 1) // samples
-    left = budget - 1 - asks * samples
     times = [1.0] + list(0.45 * 0.25 ** np.arange(asks)) + [0.0]
     x = np.zeros((samples, dimension))
     every = np.arange(samples)

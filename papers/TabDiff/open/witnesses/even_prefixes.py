@@ -1,5 +1,5 @@
 def sample(conditionals, rows, columns, categories, budget):
-    # the same, with numbers that are spread evenly over the rows that agree
+    # column by column as in prefixes.py, with categories spread evenly over the rows that agree
     table = np.full((rows, columns), categories)
     left, todo = budget, list(np.random.permutation(columns))
     while todo:
@@ -15,10 +15,8 @@ def sample(conditionals, rows, columns, categories, budget):
         if left < rows:
             take = len(todo)
         for j in todo[:take]:
-            # within each group of rows a comb, whose shift goes on from group to group
-            cumulative = p[:, j].cumsum(-1)
-            expected = np.concatenate([np.zeros((1, categories)), p[:, j].cumsum(0)])
-            debt = expected[0] * 0.0
+            # each row takes the category that is owed most; rows are sorted, so that this is even within each group
+            debt = np.zeros(categories)
             for row in range(rows):
                 debt = debt + p[row, j]
                 pick = int(np.argmax(debt - 1e9 * (p[row, j] <= 0)))
