@@ -13,11 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rcb_env.errors import StoreError, UsageError
-from rcb_env.grading.verdict import Score
 from rcb_env.report.slices import SIZES
 from rcb_env.runs.durable import JsonLines
 from rcb_env.runs.stored import digest
-from rcb_env.view import attempts, markup, pairs, queries, tasks, texts
+from rcb_env.view import attempts, markup, open_scores, pairs, queries, tasks, texts
 from rcb_env.view.catalog import Catalog, Run
 from rcb_env.view.live import writer_of
 from rcb_env.view.markup import fill
@@ -141,9 +140,8 @@ class Pages:
             found=found,
             episode=found.episode,
             verdict=found.verdict,
-            score=_score(found.verdict),
+            **_told(found.verdict, cases_of(found.verdict)),
             timings=_numbers(found.verdict.get("timings")),
-            groups=_grouped(cases_of(found.verdict)),
             tried=tried,
             played=played,
             steps=shown,
@@ -292,7 +290,16 @@ def _shown(step: Step, states: Mapping[int, tuple[str | None, str | None]]) -> d
         "step": step,
         "region": after,
         "diff": texts.difference(before or "", after or "", context=3) if changed else None,
-        "groups": _grouped(step.cases),
+        **_told(step.tests, step.cases),
+    }
+
+
+def _told(holder: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a verdict or feedback says of the tests."""
+    return {
+        "score": open_scores.score_of(holder),
+        "families": open_scores.families(holder, cases),
+        "groups": _grouped(open_scores.faults(holder, cases)),
     }
 
 
@@ -308,14 +315,6 @@ def _grouped(cases: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         else:
             group["told"].append(case)
     return sorted(groups.values(), key=lambda group: group["passed"] == group["total"])
-
-
-def _score(verdict: Mapping[str, Any]) -> str:
-    """What an answer to an open challenge scored, in words; "" for any other."""
-    try:
-        return Score.from_dict(verdict["score"]).words if verdict.get("score") else ""
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        return ""
 
 
 def _numbers(value: object) -> dict[str, float]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rcb_env.grading.verdict import Score
 from rcb_env.runs.store import RunStore
 from rcb_env.view.catalog import Catalog
 from rcb_env.view.pages import Pages
@@ -155,3 +157,62 @@ def test_a_run_whose_plan_is_damaged_is_named_and_the_others_are_shown(tmp_path:
     assert "the plan is damaged" in shown
     assert "/run/good" in shown
     assert "/run/bad" not in shown
+
+
+def _open_run(folder: Path) -> Pages:
+    """A run with an answer to an open challenge that has a score, and one to another that failed."""
+    config = {"config": {"agent": "a"}, "created_at": "x"}
+    scored = {
+        "status": "failed",
+        "error_class": "logic",
+        "score": {"value": -0.5, "se": 0.1, "baseline": -1.0, "terms": {"noise": [-1.5, 0.5]}},
+        "cases": [
+            {"case": "noise", "seed": n, "outcome": outcome, "message": f"cost of problem {n}"}
+            for n, outcome in enumerate(["failed", "passed"])
+        ],
+        "notes": [],
+    }
+    scored["message"] = Score(-0.5, 0.1, -1.0).words
+    broken = {
+        "status": "failed",
+        "error_class": "name",
+        "message": "NameError: x",
+        "score": {"baseline": -1.0, "terms": {}},
+        "cases": [
+            {"case": "noise", "seed": 0, "outcome": "failed", "message": "cost of problem 0"},
+            {"case": "noise", "seed": 1, "outcome": "error", "message": "NameError: x"},
+            {"case": "noise", "seed": 2, "outcome": "not_run", "message": "an earlier one failed"},
+        ],
+        "notes": [],
+    }
+    plan = plan_of({"A@open": 1, "B@open": 1, "C/x": 1})
+    with RunStore.create(folder / "runs" / "one", {**config, "plan": plan}) as store:
+        finish(store, "A@open", "failed", verdict=scored)
+        finish(store, "B@open", "failed", verdict=broken)
+        finish(store, "C/x", "no_change")
+    with RunStore.create(folder / "runs" / "two", {**config, "plan": plan_of({"C/x": 1})}) as store:
+        finish(store, "C/x", "failed")
+    return Pages(Catalog(folder / "runs", cache=folder / "cache"))
+
+
+def test_an_answer_to_an_open_challenge_shows_its_score_once_and_its_families(
+    tmp_path: Path,
+) -> None:
+    shown = _open_run(tmp_path).episode("one", [("challenge", "A@open")])
+    outcome = shown[shown.index('id="outcome"') : shown.index('id="answer"')]
+    assert outcome.count("score -0.5000") == 1
+    cells = re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", outcome)
+    assert cells[-4:] == ["noise", "-0.5000", "2", "1"]
+    assert re.search(r"<details[^>]*><summary>Each problem of noise</summary>", outcome)
+    assert "cost of problem 0" in outcome
+    assert "✗" not in outcome
+    assert "logic" not in outcome
+
+
+def test_an_answer_to_an_open_challenge_that_failed_shows_where(tmp_path: Path) -> None:
+    shown = _open_run(tmp_path).episode("one", [("challenge", "B@open")])
+    outcome = shown[shown.index('id="outcome"') : shown.index('id="answer"')]
+    assert "NameError: x" in outcome
+    assert "no score; the baseline has -1.0000" in outcome
+    assert outcome.count('<li class="bad">') == 1
+    assert "an earlier one failed" not in outcome
