@@ -1,7 +1,7 @@
 """Two runs side by side: paired differences, what else differs between them, and rates by effort.
 
 Guarantees: only challenges that both runs planned are compared, over all of their planned samples;
-open episodes count as not passed and are warned about. Everything in which the runs differ beside
+unfinished episodes count as not passed and are warned about. Everything in which the runs differ beside
 agent and model is named, so a difference is not put down to the agent when a budget made it.
 
 Rates by effort: the share of planned episodes that passed *and* took at most so many test runs,

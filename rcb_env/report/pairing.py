@@ -49,7 +49,7 @@ class Comparison:
     p_value: float
     """Exact McNemar test on the discordant challenges, two-sided; each challenge votes once."""
     warnings: tuple[str, ...]
-    """What to know before quoting the numbers: open episodes, challenges only one run planned."""
+    """What to know before quoting the numbers: unfinished episodes, challenges only one run planned."""
 
 
 def compare(

@@ -15,7 +15,7 @@ from rcb_env.report.printable import printable
 from rcb_env.report.scoring import MODEL_FAILURES, OPEN_STATES, Planned
 from rcb_env.report.slices import Slice, by_nesting, by_scope, by_size
 from rcb_env.report.summary import RunSummary, summarize
-from rcb_env.report.tables import interval_text, rate_text
+from rcb_env.report.tables import interval_text, proven_text, rate_text, score_text
 from rcb_env.runs.store import RunStore
 
 _SET_EQUAL = ("test runs", "tokens", "USD")
@@ -99,16 +99,20 @@ def numbers(stores: Mapping[str, RunStore]) -> Numbers:
 
 
 def leaderboard(summaries: Mapping[str, RunSummary]) -> Sheet:
-    """One row a run: rates with intervals, coverage, and what it took."""
-    columns = ("run", "episodes", "pass rate", "95 %", "scaled", "95 %", "coverage", "tokens")
+    """One row a run: rates with intervals, the score where a run has one, coverage, and what it took."""
+    has_scores = any(one.open_scores for one in summaries.values())
+    rates = ("pass rate", "95 %", "proven", "scaled", "95 %")
+    columns = ("run", "episodes", *rates, *(["score"] if has_scores else []), "coverage", "tokens")
     rows = [
         (
             name,
             str(one.score.planned),
             rate_text(one.score.pass_rate),
             interval_text(one.score.pass_rate),
+            proven_text(one),
             rate_text(one.score.scaled_pass_rate),
             interval_text(one.score.scaled_pass_rate),
+            *([score_text(one.open_scores)] if has_scores else []),
             f"{one.score.coverage:.0f} %",
             _tokens(one),
             _money(one),
@@ -118,7 +122,7 @@ def leaderboard(summaries: Mapping[str, RunSummary]) -> Sheet:
             summaries.items(), key=lambda item: item[1].score.pass_rate.value or 0.0, reverse=True
         )
     ]
-    note = "Percent. Intervals are over papers. Open episodes count as not passed."
+    note = "Percent. Intervals are over papers. Unfinished episodes count as not passed."
     return Sheet("Leaderboard", (*columns, "USD", "agent"), tuple(rows), note)
 
 

@@ -40,6 +40,11 @@ def interval_text(rate: Rate | None) -> str:
     return f"{rate.interval.low:.1f} to {rate.interval.high:.1f}"
 
 
+def proven_text(summary: RunSummary) -> str:
+    """The proven pass rate for a table cell."""
+    return "n/a" if summary.proven_pass_rate is None else f"{summary.proven_pass_rate:.1f}"
+
+
 def states_text(states: Sequence[tuple[str, int]]) -> str:
     """The states that occurred, with their counts."""
     return ", ".join(f"{count} {state}" for state, count in states if count)
@@ -67,17 +72,18 @@ def runs_table(summaries: Sequence[RunSummary]) -> Table:
             str(score.planned),
             rate_text(score.pass_rate),
             interval_text(score.pass_rate),
-            "n/a" if summary.proven_pass_rate is None else f"{summary.proven_pass_rate:.1f}",
+            proven_text(summary),
             rate_text(score.scaled_pass_rate),
             interval_text(score.scaled_pass_rate),
             f"{score.coverage:.0f} %",
-            *([_score_text(summary.open_scores)] if has_scores else []),
+            *([score_text(summary.open_scores)] if has_scores else []),
             states_text(list(score.states.items())),
         )
     return table
 
 
-def _score_text(scores: OpenScores | None) -> str:
+def score_text(scores: OpenScores | None) -> str:
+    """The mean score of a run for a table cell, with its standard error."""
     if scores is None:
         return "n/a"
     return f"{scores.mean:+.3f}" + (f" ± {scores.se:.3f}" if scores.se is not None else "")

@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rcb_env.errors import StoreError, UsageError, unknown
+from rcb_env.errors import StoreError, UsageError
 from rcb_env.runs.store import RunStore
 from rcb_env.view.index import Index
 
@@ -106,7 +106,9 @@ class Catalog:
         if name in self._broken:
             raise StoreError(self._broken[name])
         if name not in self._runs:
-            raise unknown("run", name, self._runs, where="the list of runs")
+            raise UsageError(
+                f"there is no run {name!r} below {self.root}; see the list of all runs"
+            )
         return self._runs[name][1]
 
     def _look(self) -> None:

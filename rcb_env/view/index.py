@@ -36,8 +36,9 @@ from rcb_env.report.summary import unreported
 from rcb_env.runs.durable import parsed
 from rcb_env.runs.store import RunStore
 from rcb_env.runs.stored import Plan, digest, keys, wrong_line
+from rcb_env.view.open_scores import score_of
 
-_VERSION = 1
+_VERSION = 2
 """Of the tables; an index of another version is left alone."""
 _LINES_AT_ONCE = 500
 _WAIT_S = 60.0  # for another process that brings the index up to date
@@ -67,6 +68,7 @@ CREATE TABLE episode (
     error_class TEXT NOT NULL DEFAULT '',
     end_reason TEXT NOT NULL DEFAULT '',
     evidence TEXT NOT NULL DEFAULT '',
+    score REAL,
     steps INTEGER,
     test_runs INTEGER,
     calls INTEGER,
@@ -88,6 +90,7 @@ _FILLED = (
     "error_class",
     "end_reason",
     "evidence",
+    "score",
     "steps",
     "test_runs",
     "calls",
@@ -349,6 +352,7 @@ def _row(line: Mapping[str, Any], offset: int, number: int) -> dict[str, Any]:
         "error_class": _text(verdict.get("error_class") or ""),
         "end_reason": _text(episode["end_reason"]),
         "evidence": verdict.get("evidence") or "",
+        "score": score.counted if (score := score_of(verdict)) else None,
         "steps": episode["steps"],
         "test_runs": episode["test_runs"],
         "calls": None if unknown else usage.get("calls", 0),

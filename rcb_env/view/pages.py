@@ -74,6 +74,7 @@ class Pages:
             "runs.html",
             version=self.version(),
             rows=rows,
+            scored=any(row["score"] is not None for row in rows),
             search=search,
             broken=broken,
             root=self.catalog.root,
@@ -230,7 +231,11 @@ class Pages:
         rows = []
         for challenge in dict.fromkeys(name for column in columns for name in column):
             cells = [column.get(challenge) for column in columns]
-            shares = {cell[0] / cell[2] for cell in cells if cell and cell[1] < cell[2]}
+            shares = {
+                cell.passed / cell.planned if cell.score is None else cell.score
+                for cell in cells
+                if cell and cell.open < cell.planned
+            }
             if search in challenge.lower() and not (only and len(shares) < 2):
                 rows.append((challenge, cells))
         first = max(0, _whole(asked.get("from", "0")))

@@ -10,6 +10,7 @@ import sqlite3
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from rcb_env.report.scoring import PASSED, STATES, Planned
 from rcb_env.report.slices import SIZES
@@ -164,14 +165,43 @@ def counts(db: sqlite3.Connection, column: str) -> dict[str, int]:
     return {row[0]: row[1] for row in rows if row[0]}
 
 
-def by_challenge(db: sqlite3.Connection) -> Mapping[str, tuple[int, int, int]]:
-    """Passed, open and planned episodes of each challenge, in the order of the plan."""
+class Outcomes(NamedTuple):
+    """What became of a challenge's episodes in one run."""
+
+    passed: int
+    open: int
+    unchanged: int
+    planned: int
+    score: float | None
+    """The mean of what counts, of an open challenge."""
+
+
+def by_challenge(db: sqlite3.Connection) -> Mapping[str, Outcomes]:
+    """The outcomes of each challenge, in the order of the plan."""
     rows = db.execute(
-        "SELECT challenge, sum(status = ?), sum(status IN ('missing', 'infra_error')), count(*)"
+        "SELECT challenge, sum(status = ?), sum(status IN ('missing', 'infra_error')),"
+        " sum(status = 'no_change'), count(*), avg(score)"
         " FROM episode GROUP BY challenge ORDER BY min(place)",
         [PASSED],
     )
-    return {row[0]: (row[1], row[2], row[3]) for row in rows}
+    return {row[0]: Outcomes(*row[1:]) for row in rows}
+
+
+def mean_score(db: sqlite3.Connection) -> float | None:
+    """The mean over open challenges of what counts; None where there is none."""
+    query = "SELECT avg(score) AS score FROM episode WHERE score IS NOT NULL GROUP BY challenge"
+    mean: float | None = db.execute(f"SELECT avg(score) FROM ({query})").fetchone()[0]
+    return mean
+
+
+def proven(db: sqlite3.Connection) -> float | None:
+    """Percent of the planned episodes that passed where the answer was not; None where that is not known."""
+    query = (
+        "SELECT count(stored), total(status = ? AND evidence = ''),"
+        " 100.0 * total(status = ? AND evidence IN ('isolated', 'split')) / count(*) FROM episode"
+    )
+    finished, unknown, share = db.execute(query, [PASSED, PASSED]).fetchone()
+    return share if finished and not unknown else None
 
 
 def planned(db: sqlite3.Connection) -> list[Planned]:

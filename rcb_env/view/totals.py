@@ -22,13 +22,23 @@ def totals(run: Run) -> dict[str, Any]:
                 f"{run.store.folder / 'run.json'}: the plan is damaged: {error}"
             ) from error
         if not rows:
-            return {"planned": 0, "states": {}, "rate": None, "scaled": None, "sums": {}}
+            return {
+                "planned": 0,
+                "states": {},
+                "rate": None,
+                "scaled": None,
+                "proven": None,
+                "score": None,
+                "sums": {},
+            }
         scored = score(rows, ks=[])
         return {
             "planned": scored.planned,
             "states": dict(scored.states),
             "rate": _plain_rate(scored.pass_rate),
             "scaled": _plain_rate(scored.scaled_pass_rate),
+            "proven": queries.proven(db),
+            "score": queries.mean_score(db),
             "sums": queries.sums(db),
         }
 

@@ -59,6 +59,9 @@ def test_the_leaderboard_begins_with_the_best(stores: dict[str, RunStore]) -> No
     assert [row[0] for row in sheet.rows] == ["again", "once"]
     assert sheet.rows[0][sheet.columns.index("pass rate")] == "75.0"
     assert sheet.rows[0][sheet.columns.index("USD")] == "2"
+    assert sheet.rows[0][sheet.columns.index("proven")] == "n/a"  # nobody recorded where it ran
+    assert "score" not in sheet.columns
+    assert "Unfinished episodes count as not passed" in sheet.note
 
 
 def test_rates_at_equal_effort_are_what_was_solved_with_so_much(
@@ -87,9 +90,10 @@ def test_scores_of_open_challenges_stand_beside_the_rates(tmp_path: Path) -> Non
         ):
             verdict = {"status": "passed", "cases": [], "notes": [], "score": score_of}
             finish(store, name, "passed", verdict=verdict)
-    (sheet,) = sheets.open_challenges(
-        sheets.numbers({"run": RunStore.open(tmp_path / "run")}).summaries
-    )
+    summaries = sheets.numbers({"run": RunStore.open(tmp_path / "run")}).summaries
+    board = sheets.leaderboard(summaries)
+    assert board.rows[0][board.columns.index("score")].startswith("-0.250 ± ")
+    (sheet,) = sheets.open_challenges(summaries)
     assert sheet.rows == (
         ("A/x@open", "+0.500 ± 0.100"),
         ("A/y@open", "failed"),

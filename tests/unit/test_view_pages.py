@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rcb_env.errors import UsageError
 from rcb_env.grading.verdict import Score
 from rcb_env.runs.store import RunStore
 from rcb_env.view.catalog import Catalog
@@ -216,3 +217,25 @@ def test_an_answer_to_an_open_challenge_that_failed_shows_where(tmp_path: Path) 
     assert "no score; the baseline has -1.0000" in outcome
     assert outcome.count('<li class="bad">') == 1
     assert "an earlier one failed" not in outcome
+
+
+def test_the_list_of_runs_and_the_matrix_show_scores_where_there_are_some(tmp_path: Path) -> None:
+    pages = _open_run(tmp_path)
+    listed = pages.runs([])
+    assert ">Proven</th>" in listed
+    assert ">Score</th>" in listed
+    assert '<td class="num strong">-0.750</td>' in listed  # one that failed counts as the baseline
+    assert ">Score</th>" not in pages.runs([("q", "two")])
+    assert re.findall(r"[+-]\d\.\d{3}", pages.matrix([])) == ["-0.500", "-1.000"]
+
+
+def test_an_answer_without_a_change_has_the_same_sign_in_the_matrix(tmp_path: Path) -> None:
+    shown = _open_run(tmp_path).matrix([("run", "one"), ("run", "two"), ("q", "C/x")])
+    cells = re.findall(r'<td class="(\w+)".*?aria-hidden="true">(.)<', shown, re.DOTALL)
+    assert cells == [("same", "="), ("no", "✗")]
+
+
+def test_a_run_that_is_not_there_is_named_in_prose(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no run 'nope'") as raised:
+        _open_run(tmp_path).run("nope", [])
+    assert "`" not in str(raised.value)
