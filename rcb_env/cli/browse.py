@@ -158,7 +158,8 @@ def show(
         told = [f"{error} It is not in the data set {searched.name}"]
         told += [f"{other} has it: add --dataset {other}" for other in others]
         if any(paper.id == challenge for paper in searched.papers):
-            told.append(f"it is a paper: `rcb list challenges --papers {challenge}`")
+            in_open = " --scope open" if dataset.endswith(OPEN) else ""
+            told.append(f"it is a paper: `rcb list challenges{in_open} --papers {challenge}`")
         raise UsageError("; ".join(told)) from None
     if as_json:
         described = _describe(found, with_paper, reference)

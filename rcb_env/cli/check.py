@@ -175,13 +175,16 @@ def _loaded(dataset: str, as_json: bool) -> Dataset:
 
 def _chosen(dataset: Dataset, names: Sequence[str]) -> list[Paper]:
     """The papers of these ids, in their order; without ids, all of them."""
-    from rcb_env.errors import unknown
+    from rcb_env.dataset.papers import OPEN
+    from rcb_env.errors import UsageError
 
-    by_id = {paper.id: paper for paper in dataset.papers}
     for name in names:
-        if name not in by_id:
-            raise unknown("paper", name, by_id, where="rcb list papers")
-    return [by_id[name] for name in dict.fromkeys(names)] or list(dataset.papers)
+        if name.endswith(OPEN):
+            papers = " ".join(each.removesuffix(OPEN) for each in names)
+            raise UsageError(
+                f"{name} is no paper but an open challenge: `rcb check --scope open {papers}`"
+            )
+    return [dataset.paper(name) for name in dict.fromkeys(names)] or list(dataset.papers)
 
 
 def _cache() -> Path:

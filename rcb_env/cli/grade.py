@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -70,6 +71,8 @@ def grade(
     if again:
         made_with = _made_with(path)
         dataset = dataset or made_with
+    elif scope is None:
+        scope = _scope_of(path)
     if scope is not None or dataset is None:
         dataset = in_scope(dataset or "bundled", scope)
     images = {paper.image for paper in load_dataset(dataset).papers}
@@ -100,6 +103,35 @@ def grade(
                 progress=tell,
             )
     finish(store, quiet=quiet, as_json=as_json)
+
+
+def _scope_of(path: Path) -> str | None:
+    """Open, where a file names open challenges; lines that are wrong are told by those who grade.
+
+    Raises:
+        UsageError: it names challenges of both kinds.
+    """
+    from rcb_env.dataset.papers import OPEN
+    from rcb_env.errors import UsageError
+    from rcb_env.runs.regrading import MAX_LINE_BYTES
+
+    lines: dict[bool, int] = {}
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), 1):
+                try:
+                    name = json.loads(line)["challenge"]
+                except (ValueError, TypeError, LookupError, RecursionError):
+                    continue
+                lines.setdefault(str(name).endswith(OPEN), number)
+    except OSError:
+        return None
+    if len(lines) > 1:
+        raise UsageError(
+            f"{path}: line {lines[True]} is of an open challenge, line {lines[False]} is not: write two files, and grade"
+            " them one by one"
+        )
+    return "open" if True in lines else None
 
 
 def _made_with(run: Path) -> str:

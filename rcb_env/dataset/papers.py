@@ -23,6 +23,7 @@ from rcb_env.errors import PaperError, UsageError, unknown
 Layout = Literal["native", "paper2code", "open"]
 OPEN = "@open"
 """What the id of an open challenge ends with, and the name of a data set that holds these."""
+_NAMED = 12  # papers in a message
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,8 +183,41 @@ class Dataset:
         """
         found = self._by_id.get(id)
         if found is None:
-            raise unknown("challenge", id, self._by_id, where="rcb list challenges")
+            raise self._unknown("challenge", id, self._by_id)
         return found
+
+    def paper(self, id: str) -> Paper:
+        """The paper called ``id``.
+
+        Raises:
+            UsageError: there is none; names the nearest ones.
+        """
+        by_id = {paper.id: paper for paper in self.papers}
+        if id not in by_id:
+            raise self._unknown("paper", id, by_id)
+        return by_id[id]
+
+    def _unknown(self, kind: str, name: str, known: Iterable[str]) -> UsageError:
+        """The error for a name that is not here, but perhaps among the other kind of challenges."""
+        paper, at, _ = name.partition("@")
+        papers = {each.id: each for each in self.papers}
+        if self.name.endswith(OPEN):
+            listing = f"rcb list {kind}s --scope open"
+            if paper not in papers and (at or kind == "paper"):
+                some = ", ".join([*papers][:_NAMED]) + (", ..." if len(papers) > _NAMED else "")
+                return UsageError(
+                    f"{paper} has no open challenge; these have: {some}. `{listing}` lists them."
+                )
+            return unknown(kind, name, known, where=listing)
+        if at and paper in papers:
+            if not (papers[paper].root / "open").is_dir():
+                return UsageError(f"{paper} has no open challenge.")
+            if kind == "paper":
+                return UsageError(f"{name} is no paper: write {paper} and --scope open.")
+            if name == f"{paper}{OPEN}":
+                return UsageError(f"{name} is an open challenge: add --scope open.")
+            return unknown(kind, name, [f"{paper}{OPEN}"], where=f"rcb list {kind}s --scope open")
+        return unknown(kind, name, known, where=f"rcb list {kind}s")
 
     def select(
         self,
@@ -202,10 +236,8 @@ class Dataset:
         """
         wanted_papers = _names(papers)
         wanted = _names(challenges)
-        paper_ids = [paper.id for paper in self.papers]
         for name in wanted_papers:
-            if name not in paper_ids:
-                raise unknown("paper", name, paper_ids, where="rcb list papers")
+            self.paper(name)
         for name in wanted:
             self.challenge(name)
         chosen = tuple(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -50,3 +52,30 @@ def test_it_says_what_later_code_reads_from_the_missing_part() -> None:
     assert json.loads(show("DyT/gradient-of-alpha", "--json"))["defines"] == ["grad_alpha"]
     assert "\ndefines:" not in show("DyT/forward")
     assert json.loads(show("DyT/forward", "--json"))["defines"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("show", "DyT@open"), r"DyT has no open challenge; these have: .*minp"),
+        (("show", "minp@opn"), r"Did you mean minp@open\?.*`rcb list challenges --scope open`"),
+        (("show", "minp", "--scope", "open"), r"`rcb list challenges --scope open --papers minp`"),
+        (("list", "challenges", "--scope", "open", "--papers", "DyT"), r"DyT has no open challenge; .*`rcb list papers --scope open`"),
+        (("list", "challenges", "--papers", "minp@open"), r"write minp and --scope open"),
+        (("list", "challenges", "--challenges", "minp@open"), r"add --scope open"),
+        (("check", "minp@open", "LEN"), r"`rcb check --scope open minp LEN`"),
+    ],
+)  # fmt: skip
+def test_a_name_of_the_other_scope_says_what_to_write(words: tuple[str, ...], told: str) -> None:
+    done = CliRunner().invoke(rcb, words, standalone_mode=False)
+    assert isinstance(done.exception, UsageError)
+    assert re.search(told, str(done.exception)), done.exception
+
+
+def test_a_file_with_both_kinds_of_challenges_is_not_graded(tmp_path: Path) -> None:
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text(
+        "".join(json.dumps({"challenge": c, "code": ""}) + "\n" for c in ("minp@open", "DyT/x"))
+    )
+    with pytest.raises(UsageError, match="line 1 is of an open challenge, line 2 is not"):
+        rcb(["grade", str(answers), "--out", str(tmp_path / "run")], standalone_mode=False)
