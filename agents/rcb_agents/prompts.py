@@ -40,13 +40,15 @@ Write the missing part.
 - Only the code that takes the place of the two comment lines. Leave out everything that is already
   in the file, the line with `def` or `class` above it included.
 - Your code starts at exactly the indentation of the TODO: {indent}.
-- It has to work with the rest of the file as it is. About {lines} line(s) are enough.{read_later}
+- It has to work with the rest of the file as it is.{size}{read_later}
 - Answer with one block of code, fenced like this, and with nothing after it:
 
 ```python
 {indent_shown}...
 ```
 """
+
+_ENOUGH = " About {lines} line(s) are enough."
 
 _READ_LATER = "- Later code reads from it: {names}."
 
@@ -74,14 +76,15 @@ An earlier try was this:
 
 _ACT = """
 One part of `{file}` is missing{hint}. From line {line} on, two comment lines that begin with
-"{indent_shown}# TODO: Implement block" stand in its place. Write the missing part: about {lines}
-line(s) at an indentation of {indent}.{more}{read_later}
+"{indent_shown}# TODO: Implement block" stand in its place. Write the missing part{size} at an indentation of {indent}.{more}{read_later}
 
 Act with the tools, one or more calls in each reply. Look at the file first. `write_region` puts your
 code in the place of the two comment lines; only this region may change. `run_tests` tests what stands
 there; the number of runs is limited. When you are done, call `submit`: the code is then tested with
 other inputs, and nothing can be changed any more.
 """
+
+_ABOUT = ": about {lines}\nline(s)"
 
 _READ_PAPER = " `read_paper` shows the paper it comes from."
 
@@ -148,7 +151,7 @@ def missing_code(task: Task, paper: str, context: Mapping[str, str]) -> str:
         _GUIDELINES.format(
             indent=_in_words(_indent(task)),
             indent_shown=_indent(task),
-            lines=task.challenge.lines,
+            size=_size(task, _ENOUGH),
             read_later=_read_later(task, "\n"),
         ),
     )
@@ -176,12 +179,17 @@ def act(task: Task, paper: str, *, plan: str = "") -> str:
             line=task.masked.before.count("\n") + 1,
             indent=_in_words(_indent(task)),
             indent_shown=_indent(task),
-            lines=task.challenge.lines,
+            size=_size(task, _ABOUT),
             more=_READ_PAPER if task.paper_shown == "full" and task.paper_text else "",
             read_later=_read_later(task, "\n\n"),
         ),
         _PLANNED.format(plan=plan.strip()) if plan.strip() else "",
     )
+
+
+def _size(task: Task, words: str) -> str:
+    """How long the missing part is; of an open challenge nobody knows."""
+    return "" if task.challenge.is_open else words.format(lines=task.challenge.lines)
 
 
 def after_failure(task: Task, result: str) -> str:

@@ -20,18 +20,22 @@ from rcb_env import NoAnswer, Task
 
 _PROMPT = """\
 One part of `{file}` is missing{hint}: two comment lines that begin with "# TODO: Implement block"
-stand in its place. Replace these two lines by about {lines} line(s) of working code that start at
+stand in its place. Replace these two lines by {code} at
 their indentation.{paper}{read_later}
 
 Change nothing else in `{file}`, not even blanks: an attempt that changes the text before or after
 the missing part does not count. The tests use this file and no other that you may write.
 """
+_LINES = "about {lines} line(s) of working code that start"
+_OPEN = "working code that starts"
 _PAPER = " The paper it comes from is in `{path}`."
 _READ_LATER = " Later code reads from it: {names}."
 _MAX_FILE_BYTES = 4 << 20  # of the edited file, and of the report
 _MAX_PATH_CHARS = 200  # of what was done to other files
 
-PROMPTS_VERSION = hashlib.sha256((_PROMPT + _PAPER + _READ_LATER).encode()).hexdigest()[:12]
+PROMPTS_VERSION = hashlib.sha256(
+    (_PROMPT + _LINES + _OPEN + _PAPER + _READ_LATER).encode()
+).hexdigest()[:12]
 """Changes with the words of the prompt."""
 
 
@@ -55,7 +59,7 @@ class Workplace:
         self.prompt = _PROMPT.format(
             file=task.file,
             hint=f' ("{task.hint}")' if task.hint else "",
-            lines=task.challenge.lines,
+            code=_OPEN if task.challenge.is_open else _LINES.format(lines=task.challenge.lines),
             paper=_PAPER.format(path=self._paper) if self._paper else "",
             read_later=_READ_LATER.format(names=names) if names else "",
         )

@@ -146,7 +146,7 @@ def show(
     It also says which data set the challenge is from, and which other known data sets have the same id.
     """
     from rcb_env.dataset.loading import in_scope, load_dataset
-    from rcb_env.dataset.papers import OPEN
+    from rcb_env.dataset.papers import OPEN, TASK
     from rcb_env.errors import UsageError
 
     dataset = in_scope(dataset, scope or ("open" if challenge.endswith(OPEN) else None))
@@ -173,7 +173,7 @@ def show(
         ("paper", f"{paper.title} ({', '.join(filter(None, (paper.venue, paper.arxiv)))})"),
         ("hint", found.hint),
         ("file", f"{found.file}, line {found.region.start + 1} of the annotated file"),
-        ("lines", str(found.lines)),
+        *([] if found.is_open else [("lines", str(found.lines))]),
         *([("defines", ", ".join(found.defines))] if found.defines else []),
         ("content", found.content_hash),
     ]
@@ -184,6 +184,8 @@ def show(
     for path, data in sorted(files.items()):
         note = "the masked file" if path == found.file else ""
         echo(f"  {path:<{width}}  {len(data):>8} bytes  {note}".rstrip())
+    if found.is_open:
+        _print_text(TASK, files[TASK].decode("utf-8", "surrogateescape"))
     _print_text(found.file, found.masked().text)
     if reference:
         _print_text("reference", found.reference)

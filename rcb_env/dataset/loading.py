@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field
 from rcb_env.dataset import bundled
 from rcb_env.dataset.imports import reachable, third_party
 from rcb_env.dataset.metadata import Day, Document, FilePaths, Name, Strict, Words, read_yaml
-from rcb_env.dataset.papers import OPEN, Dataset, Paper, with_challenges
+from rcb_env.dataset.papers import OPEN, TASK, Dataset, Paper, with_challenges
 from rcb_env.dataset.published import PUBLISHED, folder_of
 from rcb_env.errors import PaperError, UsageError, unknown
 
@@ -258,21 +258,21 @@ def _load_open(root: Path, native: Paper) -> Paper:
     folder = root / "open"
     on_disk = _read_files(folder)
     for path, purpose in (
-        ("task.md", "what is to be written, and how it is measured"),
+        (TASK, "what is to be written, and how it is measured"),
         ("start.py", "the file an agent gets, with the paper's own method in its region"),
         ("judge.py", "the problems and their costs"),
         ("witnesses/baseline.py", "the region as the baseline that the task states"),
     ):
         if path not in on_disk:
             raise PaperError(f"is missing; it holds {purpose}", path=str(folder / path))
-    shown = ("task.md", "start.py")
+    shown = (TASK, "start.py")
     paper = with_challenges(
         replace(
             native,
             layout="open",
             root=folder,
             annotated=("start.py",),
-            context=("task.md",),
+            context=(TASK,),
             files={path: on_disk[path] for path in shown},
             tests={path: data for path, data in on_disk.items() if path not in shown},
             time_limit_s=limits.time_s,

@@ -156,15 +156,22 @@ def count_code_lines(lines: Iterable[str]) -> int:
     return sum(1 for line in lines if line.split("#", 1)[0].strip())
 
 
-def mask(text: str, region: Region) -> Masked:
-    """Cut ``region`` out of the annotated file ``text``; all other tag lines go too."""
+def mask(text: str, region: Region, *, note: str = "") -> Masked:
+    """Cut ``region`` out of the annotated file ``text``; all other tag lines go too.
+
+    Args:
+        text: the file.
+        region: one of its regions.
+        note: the second line of the placeholder; "": how many lines of code are missing.
+    """
     newline = _newline(text)
     end = newline or "\n"
+    second = note or f"Approximately {region.lines} line(s) of code."
     return Masked(
         before=_untagged(text, 0, region.start),
         placeholder=(
             f'{region.indent}# TODO: Implement block "{region.name}"{end}'
-            f"{region.indent}# Approximately {region.lines} line(s) of code.{end}"
+            f"{region.indent}# {second}{end}"
         ),
         after=_untagged(text, region.end + 1),
         newline=newline,

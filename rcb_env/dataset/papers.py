@@ -23,6 +23,10 @@ from rcb_env.errors import PaperError, UsageError, unknown
 Layout = Literal["native", "paper2code", "open"]
 OPEN = "@open"
 """What the id of an open challenge ends with, and the name of a data set that holds these."""
+TASK = "task.md"
+"""The file of an open challenge that says what is to be written, and how it is measured."""
+_NOTES = {"native": "", "paper2code": "", "open": f"{TASK} says what it has to do."}
+"""The second line of a placeholder, by layout: how long the best answer is nobody knows."""
 _NAMED = 12  # papers in a message
 
 
@@ -118,7 +122,7 @@ class Challenge:
 
     @cached_property
     def _masked(self) -> Masked:
-        return markers.mask(self._annotated, self.region)
+        return markers.mask(self._annotated, self.region, note=_NOTES[self.paper.layout])
 
     def masked(self) -> Masked:
         """The region's file with the region cut out, and without tags."""
@@ -282,7 +286,7 @@ def with_challenges(paper: Paper) -> Paper:
                 )
             slug = _slug(region.name, taken)
             id = f"{paper.id}{OPEN}" if paper.layout == "open" else f"{paper.id}/{slug}"
-            masked = markers.mask(text, region)
+            masked = markers.mask(text, region, note=_NOTES[paper.layout])
             challenges.append(
                 Challenge(
                     id=id,

@@ -79,3 +79,12 @@ def test_a_file_with_both_kinds_of_challenges_is_not_graded(tmp_path: Path) -> N
     )
     with pytest.raises(UsageError, match="line 1 is of an open challenge, line 2 is not"):
         rcb(["grade", str(answers), "--out", str(tmp_path / "run")], standalone_mode=False)
+
+
+def test_an_open_challenge_begins_with_its_task_and_does_not_say_how_many_lines() -> None:
+    shown = show("minp@open")
+    task, code = shown.index("--- task.md ---"), shown.index("--- start.py ---")
+    assert task + 500 < code
+    assert "TODO: Implement" in shown[code:]
+    assert "line(s)" not in shown
+    assert "\nlines:" not in shown
