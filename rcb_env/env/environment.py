@@ -21,7 +21,9 @@ observations and actions (`rcb_env.wrappers`); playing an agent (`rcb_env.play.e
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
+import inspect
 import json
 import os
 import time
@@ -103,7 +105,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         rules: Rules = Rules(),  # noqa: B008 - frozen
         **settings: Any,
     ) -> None:
-        self._shown, self._rules = with_keywords(shown, rules, settings)
+        self._shown, self._rules = with_keywords(shown, rules, settings, others=_keywords())
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise unknown("render mode", str(render_mode), self.metadata["render_modes"])
         max_text_chars = _at_least("max_text_chars", max_text_chars, MIN_TEXT_CHARS)
@@ -403,3 +405,10 @@ def _at_least(name: str, value: SupportsInt, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UsageError(f"{name} is {value!r}; it must be an integer of at least {least}")
     return value
+
+
+@functools.cache
+def _keywords() -> tuple[str, ...]:
+    """The keywords that the environment takes by name; `self` and the rest are none."""
+    given = inspect.signature(ResearchCodeEnv.__init__).parameters.values()
+    return tuple(one.name for one in given if one.kind is not one.VAR_KEYWORD)[1:]

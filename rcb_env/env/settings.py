@@ -19,7 +19,7 @@ import json
 import textwrap
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -213,9 +213,15 @@ _Rules = TypeVar("_Rules", bound=Rules)
 
 
 def with_keywords(
-    shown: _Shown, rules: _Rules, keywords: Mapping[str, Any]
+    shown: _Shown, rules: _Rules, keywords: Mapping[str, Any], *, others: Sequence[str] = ()
 ) -> tuple[_Shown, _Rules]:
     """Both nouns, changed by the environment's keywords: the names of their fields, and ``with_paper``.
+
+    Args:
+        shown: one noun.
+        rules: the other.
+        keywords: as they were given.
+        others: further keywords of the environment, for messages.
 
     Raises:
         UsageError: a keyword is unknown, or its value cannot be.
@@ -230,7 +236,7 @@ def with_keywords(
     ]
     for name in given:
         if not any(name in own for own in names):
-            raise unknown("setting", name, [*itertools.chain(*names)])
+            raise unknown("setting", name, [*others, *itertools.chain(*names)])
     of_shown, of_rules = ({name: given[name] for name in own if name in given} for own in names)
     return replace(shown, **of_shown), replace(rules, **of_rules)
 

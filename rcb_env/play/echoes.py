@@ -17,8 +17,8 @@ from rcb_env.dataset.layout import layout
 from rcb_env.dataset.markers import Masked
 
 _COPIED = re.compile(
-    r'^\s*#\s*(?:</?paper2code\b.*>|TODO: Implement block(?: ".*")?|Approximately \d+ line\(s\) of code\.|task\.md says what it has to do\.)'
-    r"\s*$"
+    r'^\s*#\s*(?:</?paper2code\b.*>|TODO: Implement block(?: ".*")?|Approximately \d+ line\(s\) of code\.'
+    r"|task\.md says what it has to do\.)\s*$"
 )
 _DIFF_HEADER = re.compile(r"^(?:@@ .*@@|--- \S|\+\+\+ \S|diff --git )", re.MULTILINE)
 _COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try)

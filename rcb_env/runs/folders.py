@@ -19,6 +19,7 @@ FORMAT = 1
 ARMS = "arms.json"
 """In a folder of runs that were made together: which ones, in which order."""
 _NAMED = 8  # runs in a message
+_DEEPEST = 3  # folders below which runs are named
 
 
 def create_arms(folder: str | Path, arms: Mapping[str, str]) -> None:
@@ -79,10 +80,11 @@ def runs_in(folder: str | Path) -> list[Path]:
     return sorted(below, key=lambda run: str(read_record(run).get("created_at"))) or [folder]
 
 
-def _runs_below(folder: Path) -> list[Path]:
+def _runs_below(folder: Path, *, deepest: int = 1) -> list[Path]:
     if (folder / "run.json").exists():
         return []
-    return sorted(path.parent for path in folder.glob("*/run.json"))
+    found = (folder.glob("*/" * depth + "run.json") for depth in range(1, deepest + 1))
+    return sorted(path.parent for paths in found for path in paths)
 
 
 def read_record(folder: Path) -> Mapping[str, Any]:
@@ -95,7 +97,9 @@ def read_record(folder: Path) -> Mapping[str, Any]:
     try:
         record = parsed(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError) as error:
-        if below := _runs_below(folder):
+        if not folder.exists():
+            raise StoreError(f"there is no folder {folder}") from error
+        if below := _runs_below(folder, deepest=_DEEPEST):
             names = ", ".join(map(str, below[:_NAMED])) + (", ..." if below[_NAMED:] else "")
             raise StoreError(
                 f"{folder} is not a run but a folder of runs: name one of {names}"

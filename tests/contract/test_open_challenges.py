@@ -241,6 +241,10 @@ def test_a_run_of_open_challenges_reports_its_score_beside_its_pass_rate(
     )
     assert told["states"]["no_change"] == 1
     assert told["score"] == report["open_scores"]["challenges"][0]["baseline"]
+    answers = tmp_path / "answers.jsonl"
+    answers.write_text(json.dumps({"challenge": "roots@open", "code": SECANT}))
+    graded = rcb("grade", "answers.jsonl", "--dataset", str(folder), "--out", "g", "--json")
+    assert json.loads(graded.splitlines()[-1])["score"] > 1
     shown = rcb("show", "roots@open", "--dataset", str(folder))
     assert "task.md" in shown
 

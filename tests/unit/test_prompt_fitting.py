@@ -173,3 +173,11 @@ def test_prompts_have_a_version_that_every_word_changes(monkeypatch: pytest.Monk
     assert before == prompts.VERSION
     monkeypatch.setattr(prompts, "_PLAN", prompts._PLAN + " ")
     assert prompts._version() != before
+
+
+def test_a_prompt_of_an_open_challenge_does_not_say_how_many_lines() -> None:
+    challenge = load_dataset("bundled@open").challenge("minp@open")
+    task = Task(challenge, Shown())
+    for prompt in (prompts.missing_code(task, "", {}), prompts.act(task, "")):
+        assert "TODO: Implement" in prompt
+        assert "line(s)" not in prompt

@@ -311,3 +311,31 @@ def test_long_text_is_cut_with_a_count() -> None:
     text = render([{"kind": "reply", "text": "a" * 5000}], max_chars=100)
     assert "[4900 more characters]" in text
     assert len(text) < 300
+
+
+def test_an_episode_of_an_open_challenge_tells_the_mean_of_each_family() -> None:
+    verdict = {
+        "status": "failed",
+        "message": "score -0.5",
+        "score": {"value": -0.5, "se": 1.0, "baseline": -1.0, "terms": {"noise": [-1.5, 0.5]}},
+        "cases": [
+            {"case": "noise", "outcome": "failed", "message": "cost 7"},
+            {"case": "noise", "outcome": "passed", "message": "cost 1"},
+        ],
+    }
+    shown = render([{"kind": "end", "verdict": verdict}])
+    assert "verdict.score.terms.noise: mean -0.5000 of 2\n" in shown
+    assert "1 of 2 at least as good as the paper's own method" in shown
+    assert "score -0.5" in shown
+    assert "-1.5" not in shown
+    assert "cost 7" not in shown
+
+
+def test_a_folder_that_holds_runs_further_below_names_them(tmp_path: Path) -> None:
+    RunStore.create(tmp_path / "a" / "b" / "run", {"config": {}, "plan": []}).close()
+    with pytest.raises(
+        StoreError, match=r"is not a run but a folder of runs: name one of .*a/b/run$"
+    ):
+        RunStore.open(tmp_path)
+    with pytest.raises(StoreError, match=r"^there is no folder .*/nope$"):
+        RunStore.open(tmp_path / "nope")

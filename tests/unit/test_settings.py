@@ -212,3 +212,9 @@ def test_sections_are_all_that_can_be_read_where_sections_are_shown() -> None:
     assert "[...]" in some.read_paper()
     assert len(some.read_paper()) < len(whole.read_paper())
     assert whole.state_hash != some.state_hash
+
+
+def test_a_misspelt_keyword_is_recognised_among_all_of_them() -> None:
+    with pytest.raises(UsageError, match=r"Did you mean .*challenge.*dataset.*max_steps") as told:
+        gymnasium.make("rcb/Challenge-v0", challange="DyT/forward")
+    assert "self" not in str(told.value)
