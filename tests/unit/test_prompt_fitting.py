@@ -177,7 +177,7 @@ def test_prompts_have_a_version_that_every_word_changes(monkeypatch: pytest.Monk
 
 def test_a_prompt_of_an_open_challenge_does_not_say_how_many_lines() -> None:
     challenge = load_dataset("bundled@open").challenge("minp@open")
-    task = Task(challenge, Shown())
+    task = Task(challenge)
     for prompt in (prompts.missing_code(task, "", {}), prompts.act(task, "")):
         assert "TODO: Implement" in prompt
         assert "line(s)" not in prompt
