@@ -108,10 +108,10 @@ def _one_line(done: subprocess.CompletedProcess[str], *words: str) -> None:
         (["suggest", "nowhere.py"], ["nowhere.py"]),
         (
             ["export", "runs", "--format", "rl", "--out", "x.jsonl", "--reward", "foo"],
-            ["'foo'", "sparse, cases, lines, shaped"],
+            ["'foo'", "sparse, cases, score, lines, shaped"],
         ),
-        (["report", "nowhere"], ["nowhere", "run.json"]),
-        (["trajectory", "nowhere"], ["nowhere", "run.json"]),
+        (["report", "nowhere"], ["there is no folder nowhere"]),
+        (["trajectory", "nowhere"], ["there is no folder nowhere"]),
         (["grade", "nowhere.jsonl"], ["nowhere.jsonl"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

@@ -126,8 +126,8 @@ def test_a_folder_that_holds_runs_stands_for_them_in_the_order_they_were_made(
 
 def test_what_cannot_be_compared_or_played_side_by_side_gives_one_line(tmp_path: Path) -> None:
     for arguments, word in (
-        (["compare", "nowhere", "nowhere2"], "run.json"),
-        (["compare", "nowhere"], "run.json"),
+        (["compare", "nowhere", "nowhere2"], "there is no folder nowhere"),
+        (["compare", "nowhere"], "there is no folder nowhere"),
         (["run", "--arms", "noop,refrence"], "refrence"),
         (["run", "--arms", "noop,reference", "--agent", "noop"], "--arms"),
         (["run", "--arms", ","], "--arms"),
