@@ -61,7 +61,11 @@ def exchange(judge: Judge, submission: Talk) -> Ending:
 
 
 class JudgeDied(Exception):
-    """The judge's box is gone or silent."""
+    """The judge's box is gone or silent; holds its `BoxDied`."""
+
+    def __init__(self, death: BoxDied) -> None:
+        super().__init__(str(death))
+        self.from_outside = death.from_outside
 
 
 class Judge:
@@ -75,14 +79,14 @@ class Judge:
         try:
             return self._talk.hear()
         except BoxDied as error:
-            raise JudgeDied(str(error)) from None
+            raise JudgeDied(error) from None
 
     def say(self, data: bytes, *, last: bool = False) -> None:
         """See `Talk.say`; raises JudgeDied."""
         try:
             self._talk.say(data, last=last)
         except BoxDied as error:
-            raise JudgeDied(str(error)) from None
+            raise JudgeDied(error) from None
 
 
 def last_word(talk: Talk | Judge) -> RunResult:

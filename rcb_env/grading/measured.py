@@ -76,7 +76,11 @@ class _Known:
 
 
 class JudgeFailed(Exception):
-    """The judge, its box or what stands in judge.py failed; says how."""
+    """The judge, its box or what stands in judge.py failed; says how, and whether somebody outside did it."""
+
+    def __init__(self, message: str, *, from_outside: bool = False) -> None:
+        super().__init__(message)
+        self.from_outside = from_outside
 
 
 class MeasuredGrading:
@@ -239,7 +243,8 @@ class MeasuredGrading:
             except (BoxDied, JudgeFailed) as error:
                 failures.append(error)
         deaths = [one for one in failures if isinstance(one, BoxDied)]
-        if trusted or not all(one.during_run and not one.from_outside for one in deaths):
+        outside = any(one.from_outside for one in failures)
+        if trusted or outside or not all(one.during_run for one in deaths):
             raise failures[-1]
         own = challenge.tree(challenge.reference)
         if self._put(paper, own, problem, trusted=True, fresh=True).failed is not None:
@@ -274,7 +279,7 @@ class MeasuredGrading:
                 with judge_box.talk(judge_zygote, judging) as judge:
                     return self._converse(paper, problem, judge, submission, trusted=trusted)
             except JudgeDied as death:
-                raise JudgeFailed(str(death)) from None
+                raise JudgeFailed(str(death), from_outside=death.from_outside) from None
 
     def _converse(
         self, paper: Paper, problem: _Problem, judge: Talk, submission: Talk, *, trusted: bool

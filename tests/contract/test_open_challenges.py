@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import pytest
@@ -169,6 +174,34 @@ def test_an_oracle_that_breaks_is_infrastructure(
     verdict = grader.grade(challenge, challenge.reference, final=False)
     assert verdict.status == "infra_error"
     assert "judge" in verdict.message or "box" in verdict.message
+
+
+def test_a_judge_whose_boxes_are_killed_from_outside_is_infrastructure(tmp_path: Path) -> None:
+    """Twice, as the kernel does where memory is short: that is nothing the submission said."""
+    judge = open_papers.JUDGE.replace("def value(x):", "def value(x):\n        time.sleep(0.3)")
+    judge = judge.replace("import numpy", "import time\nimport numpy").replace(
+        "feedback=3", "feedback=1"
+    )
+    challenge = _open(tmp_path, judge=judge)
+    with Grader("bubblewrap") as grader:
+        assert grader.grade(challenge, challenge.reference, final=False).passed
+        pool = grader._fleet._pools["judge", "cpu"]
+        killed: list[Any] = []
+
+        def kill_two() -> None:
+            while len(killed) < 2:
+                for box in [box for box in list(pool._all) if box not in killed]:
+                    time.sleep(1.0)  # by now it judges
+                    killed.append(box)
+                    for first in box._channel.children():  # type: ignore[attr-defined]
+                        os.kill(first, signal.SIGKILL)
+                time.sleep(0.02)
+
+        killer = threading.Thread(target=kill_two)
+        killer.start()
+        verdict = grader.grade(challenge, challenge.reference, final=False)
+        killer.join()
+    assert verdict.status == "infra_error", verdict
 
 
 def test_a_judge_that_fails_only_on_what_it_was_given_is_the_submissions_failure(
