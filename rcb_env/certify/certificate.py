@@ -2,7 +2,8 @@
 
 `CertificateFile` keeps, for every paper that passed a full check: the hash of its content, the
 code that graded it, and per region how many mutants were made, failed, or survived with a reason.
-A paper whose content is that on record needs no more than a light check.
+A paper whose content is that on record needs no more than a light check. Open challenges have a file of their own, of the
+same form: what each witness came to.
 
 Guarantees: the same findings give the same bytes. Times differ from machine to machine, so a record
 is replaced only when something else in it changes. The file is replaced as a whole or not at all.
@@ -18,7 +19,7 @@ import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from rcb_env.certify.problem import Problem
 from rcb_env.certify.reasons import SURVIVORS_FILE
@@ -89,6 +90,41 @@ class Certificate:
         """As JSON can hold it."""
         return dataclasses.asdict(self)
 
+    def lasting(self) -> dict[str, Any]:
+        """What goes on record."""
+        survivors: dict[str, list[dict[str, str]]] = {}
+        for one in self.survivors:
+            told = {"mutant": one.description, "hash": one.hash, "reason": one.reason}
+            survivors.setdefault(one.challenge, []).append(told)
+        return {
+            "leaks": 0,  # else there would be no record
+            "reference": {"runs": self.reference_runs, "failures": self.reference_failures},
+            "warm_test_s": None if self.warm_test_s is None else round(self.warm_test_s, 2),
+            "notes": list(self.notes),
+            "mutants": self.mutants,
+            "killed": self.killed,
+            "regions": {
+                region.challenge: {
+                    "lines": region.lines,
+                    "mutants": region.mutants,
+                    "killed": region.killed,
+                    "survivors": survivors.get(region.challenge, []),
+                }
+                for region in self.regions
+            },
+        }
+
+
+class Found(Protocol):
+    """What a full check found: a `Certificate`, or the report on an open challenge."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+
+    def lasting(self) -> dict[str, Any]:
+        """What goes on record."""
+
 
 def content_of(paper: Paper) -> str:
     """Hash of everything a certificate is about: text, code, tags, tests, limits, reasons."""
@@ -105,13 +141,15 @@ class CertificateFile:
 
     Args:
         path: the file; it need not exist.
+        of_open: whether its records are of open challenges.
 
     Raises:
         UsageError: there is something else in the file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, of_open: bool = False) -> None:
         self.path = path
+        self._of_open = of_open
         self._papers: dict[str, dict[str, Any]] = {}
         if not path.exists():
             return
@@ -119,7 +157,10 @@ class CertificateFile:
             found = json.loads(path.read_text())
             if found["format"] == _FORMAT:
                 self._papers = dict(found["papers"])
-                return
+                if all(("witnesses" in one) == of_open for one in self._papers.values()):
+                    return
+                kind = "regions" if of_open else "open challenges"
+                raise UsageError(f"{path}: its records are of {kind}; name another file")
         except (ValueError, KeyError, TypeError):
             pass
         raise UsageError(
@@ -148,26 +189,29 @@ class CertificateFile:
         return found
 
     def summary(self, paper: Paper) -> str:
-        """What the record says of the faults in a paper, and whether the same code graded them."""
+        """What the record says of a paper, and whether the same code graded it."""
         record = self._papers[paper.id]
-        text = f"{record['killed']} of {record['mutants']} mutants failed"
+        if self._of_open:
+            text = f"{len(record['witnesses'])} witnesses lie where they must"
+        else:
+            text = f"{record['killed']} of {record['mutants']} mutants failed"
         same = record["made_by"]["grading"] == grading_code()
         return text if same else f"{text}; the code that grades has changed since"
 
-    def put(self, paper: Paper, certificate: Certificate, order: Iterable[str]) -> bool:
+    def put(self, paper: Paper, found: Found, order: Iterable[str]) -> bool:
         """Keep what a full check found, and write the file; a paper that failed loses its record.
 
         Args:
             paper: the paper.
-            certificate: of the full check.
+            found: by the full check.
             order: ids of all papers of the data set; other records are dropped.
 
         Returns:
             Whether the paper is on record now.
         """
         before = self._papers.pop(paper.id, None)
-        if certificate.ok:
-            record = _record(paper, certificate)
+        if found.ok:
+            record = _record(paper, found)
             same = before is not None and _lasting(before) == _lasting(record)
             self._papers[paper.id] = before if before is not None and same else record
         self._papers = {id: self._papers[id] for id in order if id in self._papers}
@@ -175,14 +219,10 @@ class CertificateFile:
         temporary = self.path.with_name(f".{self.path.name}.new")
         temporary.write_text(text + "\n")
         temporary.replace(self.path)
-        return certificate.ok
+        return found.ok
 
 
-def _record(paper: Paper, certificate: Certificate) -> dict[str, Any]:
-    survivors: dict[str, list[dict[str, str]]] = {}
-    for one in certificate.survivors:
-        told = {"mutant": one.description, "hash": one.hash, "reason": one.reason}
-        survivors.setdefault(one.challenge, []).append(told)
+def _record(paper: Paper, found: Found) -> dict[str, Any]:
     return {
         "content": content_of(paper),
         "made_by": {
@@ -190,28 +230,9 @@ def _record(paper: Paper, certificate: Certificate) -> dict[str, Any]:
             "image": f"{paper.image} {images.digest(paper.image)}",
             "python": ".".join(platform.python_version_tuple()[:2]),
         },
-        "leaks": 0,  # else there would be no record
-        "reference": {
-            "runs": certificate.reference_runs,
-            "failures": certificate.reference_failures,
-        },
-        "warm_test_s": None
-        if certificate.warm_test_s is None
-        else round(certificate.warm_test_s, 2),
-        "notes": list(certificate.notes),
-        "mutants": certificate.mutants,
-        "killed": certificate.killed,
-        "regions": {
-            region.challenge: {
-                "lines": region.lines,
-                "mutants": region.mutants,
-                "killed": region.killed,
-                "survivors": survivors.get(region.challenge, []),
-            }
-            for region in certificate.regions
-        },
+        **found.lasting(),
     }
 
 
 def _lasting(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if key != "warm_test_s"}
+    return {key: value for key, value in record.items() if key not in ("warm_test_s", "run_s")}

@@ -10,6 +10,9 @@ first), at least one ``null*.py`` (what does not try), and at least two others, 
 - every null answer fails, or has less than the baseline;
 - a measurement takes seconds, and nothing an agent sees holds the paper's own method.
 
+A light check, for a challenge that is on record as it is (`CertificateFile`), measures on feedback problems, which are
+fewer, and asks only for the order: baseline and null answers below 0, two alternatives above it.
+
 Guarantees: answers go through the same `Grader` as in a run; verdicts are kept by content.
 Not covered: ways to cheat, which have tests of their own; whether better answers can be found in the time of an episode.
 """
@@ -19,6 +22,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,15 +80,35 @@ class OpenReport:
         """As JSON can hold it."""
         return dataclasses.asdict(self)
 
+    def lasting(self) -> dict[str, Any]:
+        """What goes on record."""
+        return {
+            "run_s": None if self.run_s is None else round(self.run_s, 1),
+            "witnesses": {
+                one.name: one.status
+                if one.value is None or one.se is None
+                else [round(one.value, 4), round(one.se, 4)]
+                for one in self.witnesses
+            },
+        }
+
 
 def certify_open(
-    paper: Paper, grader: Grader, *, progress: Progress | None = None, cache: Path | None = None
+    paper: Paper,
+    grader: Grader,
+    *,
+    light: bool = False,
+    workers: int = 1,
+    progress: Progress | None = None,
+    cache: Path | None = None,
 ) -> OpenReport:
     """Look at everything that can be wrong with a paper's open challenge.
 
     Args:
         paper: one of the layout "open".
         grader: what measures; must not be closed before this returns.
+        light: it is on record as it is, so look only whether it still is like that.
+        workers: how many witnesses are measured at once.
         progress: is told what is going on.
         cache: folder to keep verdicts in; None: nothing is kept.
 
@@ -92,7 +116,7 @@ def certify_open(
         SandboxUnavailable: code cannot be run here at all.
     """
     (challenge,) = paper.challenges
-    measured = _Measured(challenge, grader, Verdicts(cache, paper))
+    measured = _Measured(challenge, grader, Verdicts(cache, paper), final=not light)
     tell = progress or (lambda *_: None)
     answers = {
         path.removeprefix(_FOLDER).removesuffix(".py"): data.decode()
@@ -103,16 +127,28 @@ def certify_open(
     problems = [*unwritten(paper), *leaks(challenge)]
     problems += measured.own()
     if not problems:  # with a broken judge, nothing can be learnt from others
-        for number, (name, code) in enumerate(answers.items()):
-            tell("witnesses", number, len(answers))
-            verdict = measured.verdict(code)
-            score = verdict.score or Score(None, None, 0.0)
-            witnesses.append(Witness(name, verdict.status, score.value, score.se))
-            if verdict.status == "infra_error":
-                problems.append(measured.problem(name, f"could not be measured: {verdict.message}"))
-        tell("witnesses", len(answers), len(answers))
-        problems += _judged(measured, {one.name: one for one in witnesses})
+        with ThreadPoolExecutor(workers) as pool:
+            for verdict in pool.map(measured.verdict, answers.values()):
+                name = list(answers)[len(witnesses)]
+                score = verdict.score or Score(None, None, 0.0)
+                witnesses.append(Witness(name, verdict.status, score.value, score.se))
+                tell("witnesses", len(witnesses), len(answers))
+                if verdict.status == "infra_error":
+                    told = f"could not be measured: {verdict.message}"
+                    problems.append(measured.problem(name, told))
+        judged = _in_order if light else _judged
+        problems += judged(measured, {one.name: one for one in witnesses})
     return OpenReport(challenge.id, tuple(problems), tuple(witnesses), measured.run_s)
+
+
+def _in_order(measured: _Measured, found: Mapping[str, Witness]) -> Iterator[Problem]:
+    for one in found.values():
+        below = one.name == _BASELINE or one.name.startswith(_NULL)
+        if below and one.value is not None and one.value >= 0:
+            yield measured.problem(one.name, f"must lie below 0; it has {one}")
+    above = [one for one in _alternatives(found) if one.value is not None and one.value > 0]
+    if len(above) < 2:
+        yield measured.problem("", "two of the alternatives must lie above 0")
 
 
 def _judged(measured: _Measured, found: Mapping[str, Witness]) -> Iterator[Problem]:
@@ -126,11 +162,7 @@ def _judged(measured: _Measured, found: Mapping[str, Witness]) -> Iterator[Probl
     for one in nulls:
         if one.value is not None and baseline.value is not None and one.value >= baseline.value:
             yield measured.problem(one.name, f"must have less than the baseline; it has {one}")
-    others = [
-        one
-        for name, one in found.items()
-        if name not in (_BASELINE, _FIRST) and not name.startswith(_NULL)
-    ]
+    others = _alternatives(found)
     for one in others:
         if one.value is None:
             yield measured.problem(one.name, f"is {one.status}")
@@ -150,16 +182,24 @@ def _judged(measured: _Measured, found: Mapping[str, Witness]) -> Iterator[Probl
         )
 
 
+def _alternatives(found: Mapping[str, Witness]) -> list[Witness]:
+    known = (_BASELINE, _FIRST)
+    return [one for name, one in found.items() if name not in known and not name.startswith(_NULL)]
+
+
 class _Measured:
     """Verdicts on answers to one challenge, new or remembered."""
 
-    def __init__(self, challenge: Challenge, grader: Grader, verdicts: Verdicts) -> None:
+    def __init__(
+        self, challenge: Challenge, grader: Grader, verdicts: Verdicts, *, final: bool
+    ) -> None:
         self._challenge, self._grader, self._verdicts = challenge, grader, verdicts
+        self._final = final
         self.run_s: float | None = None
 
     def own(self) -> Iterator[Problem]:
         """What is wrong with measuring the paper's own method."""
-        for final in (False, True, True):
+        for final in (False, True, True) if self._final else (False, False):
             purpose = "in the score" if final else "in feedback"
             verdict = self._grader.grade(self._challenge, self._challenge.reference, final=final)
             if verdict.score is None or verdict.score.value != 0.0:
@@ -172,11 +212,13 @@ class _Measured:
             yield Problem(str(self._challenge.paper.root / "judge.py"), None, told)
 
     def verdict(self, code: str) -> Verdict:
-        key = self._verdicts.key(self._challenge, code)
+        """The verdict on the text of the region, on the problems of this check."""
+        purpose = () if self._final else ("feedback",)
+        key = self._verdicts.key(self._challenge, code, *purpose)
         stored = self._verdicts.get(key)
         if stored is not None:
             return Verdict.from_dict(json.loads(stored))
-        verdict = self._grader.grade(self._challenge, code, final=True)
+        verdict = self._grader.grade(self._challenge, code, final=self._final)
         if verdict.status != "infra_error":
             self._verdicts.put(key, json.dumps(verdict.to_dict()))
         return verdict

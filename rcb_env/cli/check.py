@@ -67,7 +67,8 @@ def check(
     light check does the same, but tries only two faults per region.
 
     With --scope open the check looks at open challenges: the baseline must score well below the paper's own method, two
-    other answers well above it, the first idea at most half as much, and answers that do not try below the baseline.
+    other answers well above it, the first idea at most half as much, and answers that do not try below the baseline. A
+    light check asks only for this order, on fewer problems.
 
     For a public data set (researchcodebench) the check lists the papers that work here. It also lists the regions that
     pass when they are left empty (`rcb run --agent noop` passes just these) or replaced by `pass`, those whose code can
@@ -82,7 +83,8 @@ def check(
 
     loaded = _loaded(in_scope(dataset, scope), as_json)
     chosen = _chosen(loaded, papers)
-    record = CertificateFile(certificate) if certificate else None
+    of_open = bool(chosen) and chosen[0].layout == "open"
+    record = CertificateFile(certificate, of_open=of_open) if certificate else None
     cache = None if no_cache else _cache()
     certified: list[Certificate] = []
     surveyed: list[SuiteReport] = []
@@ -94,7 +96,7 @@ def check(
             if paper.layout == "paper2code":
                 surveyed.append(job.survey(paper))
             elif paper.layout == "open":
-                measured.append(job.measure(paper))
+                measured.append(job.measure(paper, [one.id for one in loaded.papers]))
             else:
                 certified.append(job.certify(paper, [one.id for one in loaded.papers]))
     if surveyed and not as_json:
@@ -127,22 +129,37 @@ class _Job:
         _print_survey(report, self.as_json)
         return report
 
-    def measure(self, paper: Paper) -> OpenReport:
-        """Whether an open challenge is good enough."""
+    def measure(self, paper: Paper, order: Sequence[str]) -> OpenReport:
+        """Whether an open challenge is good enough; a full check goes on record."""
         from rcb_env.certify.open import certify_open
         from rcb_env.cli.progress import Progress
 
+        known = self._known
         with Progress(paper.id) as shown:
-            report = certify_open(paper, self.grader, progress=shown.update, cache=self.cache)
-        _print_open(report, self.as_json)
+            report = certify_open(
+                paper,
+                self.grader,
+                light=known is not None and known.standing(paper) == "current",
+                progress=shown.update,
+                cache=self.cache,
+                workers=self.workers,
+            )
+        _print_open(report, _standing(known, paper) if known else "", self.as_json)
+        if self.record and self.full:
+            self.record.put(paper, report, order)
         return report
+
+    @property
+    def _known(self) -> CertificateFile | None:
+        """What may say that a light check is enough."""
+        return None if self.full else self.record
 
     def certify(self, paper: Paper, order: Sequence[str]) -> Certificate:
         """Whether a paper is good enough; a full check goes on record, in this order of papers."""
         from rcb_env.certify import certify
         from rcb_env.cli.progress import Progress
 
-        known = self.record if not self.full else None  # what may say that a light check is enough
+        known = self._known
         current = known is not None and known.standing(paper) == "current"
         depth: Depth = "full" if self.full else "light" if current else "quick"
         with Progress(paper.id) as shown:
@@ -236,13 +253,14 @@ def _print(certificate: Certificate, standing: str, as_json: bool) -> None:
     echo(f"{certificate.paper}: {'; '.join(facts)}")
 
 
-def _print_open(report: OpenReport, as_json: bool) -> None:
+def _print_open(report: OpenReport, standing: str, as_json: bool) -> None:
     if as_json:
-        echo(json.dumps({**report.to_dict(), "ok": report.ok}))
+        echo(json.dumps({**report.to_dict(), "ok": report.ok, "standing": standing}))
         return
     for problem in report.problems:
         echo(str(problem))
     facts = [counted(len(report.problems), "problem") if report.problems else "certified"]
+    facts += [standing] if standing else []
     ranked = sorted(report.witnesses, key=lambda one: -(one.value or 0.0))
     facts += [str(one) for one in ranked if one.value is not None]
     failed = [one.name for one in report.witnesses if one.value is None]

@@ -1,7 +1,8 @@
 """Every bundled paper is certified: its tests hold, its references pass, no answer is in sight.
 
 What the full check found is on record in papers/CERTIFICATE.json. A paper that is still what the record is about gets a
-light check here, any other the quick one; and a record that does not fit the papers is a failure of its own.
+light check here, any other the quick one; and a record that does not fit the papers is a failure of its own. The same
+with open challenges, whose record is papers/CERTIFICATE_OPEN.json.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ from pathlib import Path
 import pytest
 
 from rcb_env.certify import CertificateFile, Depth, certify
+from rcb_env.certify.open import certify_open
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.errors import SandboxUnavailable
 from rcb_env.grading.grader import Grader
 
 WORKERS = 2
 BUNDLED = load_dataset("bundled")
-RECORD = CertificateFile(Path(__file__).parents[2] / "papers" / "CERTIFICATE.json")
+OPEN = load_dataset("bundled@open")
+PAPERS = Path(__file__).parents[2] / "papers"
+RECORD = CertificateFile(PAPERS / "CERTIFICATE.json")
+OPEN_RECORD = CertificateFile(PAPERS / "CERTIFICATE_OPEN.json", of_open=True)
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +49,17 @@ def test_a_bundled_paper_is_certified(paper: str, grader: Grader) -> None:
     depth: Depth = "light" if RECORD.standing(found) == "current" else "quick"
     certificate = certify(found, grader, depth=depth, workers=WORKERS)
     assert [str(problem) for problem in certificate.problems] == []
+
+
+def test_the_certificate_is_about_the_open_challenges_as_they_are() -> None:
+    assert OPEN_RECORD.stale(OPEN.papers) == [], (
+        "write it anew: rcb check --scope open --full --certificate papers/CERTIFICATE_OPEN.json PAPER..."
+    )
+
+
+@pytest.mark.parametrize("paper", [paper.id for paper in OPEN.papers])
+def test_a_bundled_open_challenge_is_certified(paper: str, grader: Grader) -> None:
+    (found,) = [one for one in OPEN.papers if one.id == paper]
+    light = OPEN_RECORD.standing(found) == "current"
+    report = certify_open(found, grader, light=light, workers=WORKERS)
+    assert [str(problem) for problem in report.problems] == []

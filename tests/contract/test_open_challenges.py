@@ -16,6 +16,7 @@ from typing import Any
 import gymnasium
 import pytest
 
+from rcb_env.certify import CertificateFile
 from rcb_env.certify.open import certify_open
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Challenge
@@ -304,6 +305,35 @@ def test_an_open_challenge_that_tells_nothing_apart_is_not(
     changed: dict[str, str], told: str, tmp_path: Path, grader: Grader
 ) -> None:
     report = certify_open(_open(tmp_path, **changed).paper, grader)
+    assert any(told in problem.message for problem in report.problems), report.problems
+
+
+def test_a_challenge_on_record_gets_a_light_check(
+    tmp_path: Path, challenge: Challenge, grader: Grader
+) -> None:
+    path = tmp_path / "CERTIFICATE.json"
+    record = CertificateFile(path, of_open=True)
+    report = certify_open(challenge.paper, grader, workers=2)
+    assert record.put(challenge.paper, report, [challenge.paper.id])
+    stored = CertificateFile(path, of_open=True)
+    assert stored.standing(challenge.paper) == "current"
+    assert f"{len(open_papers.WITNESSES)} witnesses" in stored.summary(challenge.paper)
+    assert certify_open(challenge.paper, grader, light=True).ok
+    with pytest.raises(UsageError, match="open challenges; name another file"):
+        CertificateFile(path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"baseline": open_papers.WITNESSES["secant"]}, "must lie below 0"),
+        ({"secant": open_papers.WITNESSES["baseline"]}, "two of the alternatives"),
+    ],
+)
+def test_a_light_check_sees_what_is_out_of_order(
+    changed: dict[str, str], told: str, tmp_path: Path, grader: Grader
+) -> None:
+    report = certify_open(_open(tmp_path, **changed).paper, grader, light=True)
     assert any(told in problem.message for problem in report.problems), report.problems
 
 
