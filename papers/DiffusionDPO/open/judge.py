@@ -4,7 +4,7 @@ import numpy as np
 
 from rcb_env.judging import Refused, array, problems
 
-FEEDBACK, FINAL = 8, 24
+FEEDBACK, FINAL = 8, 28
 ITEMS = 60
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from rcb_env.judging import Enough, Oracle, problems
 
-FEEDBACK, FINAL = 4, 12
+FEEDBACK, FINAL = 4, 16
 TARGET = 1e-4  # of the operator's norm at the start
 MOST = 60.0  # costs in Jacobians, after which a run is over
 
@@ -61,33 +61,31 @@ def _monotone(r, d):
 
 @problems(feedback=FEEDBACK, final=FINAL)
 def quartic(submission, rng):
-    """A quartic and a coupling, turned and shifted."""
+    """Fourth powers along twice as many directions as there are variables: no change of variables parts them."""
     r = rng.numpy
     d = int(r.choice([20, 30, 40]))
     n, coupling = _monotone(r, d)
-    turn = np.linalg.qr(r.normal(size=(n, n)))[0]
-    other = np.linalg.qr(r.normal(size=(n, n)))[0]
-    centre = r.normal(size=d) * 2
+    rows = 2 * n
+    a, b = r.normal(size=(2, rows, n)) / np.sqrt(rows)
     weight = 10 ** r.uniform(-1.0, 1.0)
     ridge = 10 ** r.uniform(-4, -2)
-
-    def parts(z):
-        u = z - centre
-        return u[:n], u[n:], turn @ u[:n], other @ u[n:]
+    shift = r.normal(size=(2, rows))
 
     def operator(z):
-        x, y, a, b = parts(z)
-        gx = weight * turn.T @ a**3 + coupling @ y + ridge * x
-        gy = -weight * other.T @ b**3 + coupling.T @ x - ridge * y
+        x, y = z[:n], z[n:]
+        gx = weight * a.T @ (a @ x + shift[0]) ** 3 + coupling @ y + ridge * x
+        gy = -weight * b.T @ (b @ y + shift[1]) ** 3 + coupling.T @ x - ridge * y
         return np.concatenate([gx, -gy])
 
     def jacobian(z):
-        _, _, a, b = parts(z)
-        upper = weight * (turn.T * (3 * a**2)) @ turn + ridge * np.eye(n)
-        lower = weight * (other.T * (3 * b**2)) @ other + ridge * np.eye(n)
+        def bend(matrix, offset, x):
+            slope = 3 * weight * (matrix @ x + offset) ** 2
+            return (matrix.T * slope) @ matrix + ridge * np.eye(n)
+
+        upper, lower = bend(a, shift[0], z[:n]), bend(b, shift[1], z[n:])
         return np.block([[upper, coupling], [-coupling.T, lower]])
 
-    start = centre + r.normal(size=d) * 10 ** r.uniform(-0.5, 0.7)
+    start = r.normal(size=d) * 10 ** r.uniform(-0.5, 0.7)
     return _run(submission, r, operator, jacobian, start)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from rcb_env.judging import Refused, array, problems
 
-FEEDBACK, FINAL = 6, 24
+FEEDBACK, FINAL = 6, 36
 ROWS, WORDS = 96, 400
 
 
