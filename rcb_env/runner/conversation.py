@@ -3,9 +3,9 @@
     4 bytes big-endian length | that many bytes
 
 The process says a frame, and then it is the host's turn: nothing more is read from the process until the host has
-answered, and its clock stands still meanwhile, so what the host does in between costs the run no time. `Line` is the
-runner's side of it, `Voice` the process's. A process that says half a frame, too long a frame or several at once harms
-nobody: its own time runs, its own run ends, or the rest waits.
+answered; what the host does in between costs the run next to no time (`watch.py`). `Line` is the runner's side of it,
+`Voice` the process's. A process that says half a frame, too long a frame or several at once harms nobody: its own time
+runs, its own run ends, or the rest waits.
 Not covered: what is said (`open_run.py`), and limits other than a frame's length (`watch.py`).
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from typing import BinaryIO
 
 MAX_FRAME_BYTES = 8 * 1024 * 1024
@@ -37,7 +36,8 @@ class Line:
         self._most_bytes = most_bytes
         self._said = bytearray()
         self._to_write = memoryview(b"")
-        self._waits_since: float | None = None
+        self.waits = False
+        """Whether it is the host's turn."""
         self._ends = False
 
     def feed(self, data: bytes) -> bool:
@@ -57,23 +57,17 @@ class Line:
             return None
         frame = bytes(self._said[_LENGTH:end])
         del self._said[:end]
-        self._waits_since = time.monotonic()
+        self.waits = True
         return frame
 
-    @property
-    def waits(self) -> bool:
-        """Whether it is the host's turn."""
-        return self._waits_since is not None
-
-    def answer(self, data: bytes, *, last: bool) -> float:
-        """Take the host's answer; returns for how long it was waited for, in seconds."""
-        since, self._waits_since = self._waits_since, None
+    def answer(self, data: bytes, *, last: bool) -> None:
+        """Take the host's answer."""
+        self.waits = False
         self._ends = self._ends or last
         if self.inbox >= 0:
             self._to_write = memoryview(
                 bytes(self._to_write) + len(data).to_bytes(_LENGTH, "big") + data
             )
-        return time.monotonic() - since if since is not None else 0.0
 
     def pour(self) -> bool:
         """Write as much to the process as its pipe takes; whether something is left."""

@@ -228,6 +228,15 @@ class Runner:
             os.kill(-1, signal.SIGSTOP)
         self._wake_zygotes()
 
+    def is_frozen(self) -> bool:
+        """Whether every process of the run is stopped."""
+        return all(map(processes.is_stopped, self.others()))
+
+    def thaw(self) -> None:
+        """Have every process of the run go on."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGCONT)
+
     def _wake_zygotes(self) -> None:
         for pid, _ in self._zygotes.values():
             with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""What the kernel tells of the processes in a box: which live."""
+"""What the kernel tells of the processes in a box: which live, and which are stopped."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ def lives(pid: int) -> bool:
     """Whether any thread of a process does."""
     state, threads = _state(pid)
     return state not in "ZX" or threads > 1
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process stands still until somebody has it go on."""
+    return _state(pid)[0] in "Tt"
 
 
 def is_headless(pid: int) -> bool:

@@ -1,12 +1,15 @@
 """One test run, watched from its start to its end: its limits, its output, and how it ended.
 
-A run that talks (`conversation.py`) has each of its frames handed to the host as it comes; its clock stands still until
-the host has answered.
+A run that talks (`conversation.py`) has each of its frames handed to the host as it comes. Where the host takes more than
+two milliseconds to answer, every process of the run is stopped until it has, and the run's clock with them: nothing is
+computed for free. For a time in which one of them is seen to go on, say by a timer that wakes it, the clock goes on, too.
+Not covered: one that goes on, and stops itself before each look.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -20,6 +23,9 @@ from rcb_env.runner.conversation import Line
 _WATCH_EVERY_S = 0.05
 _CHUNK = 1 << 16
 _MAX_PIPE = 1 << 20  # bytes that a pipe can be made to hold
+_SOON_S = (
+    0.002  # in which an answer may come before a run is stopped for it: to stop it takes time, too
+)
 _LAST_S = 1.0  # in which a run that has been told the last word has to end
 
 
@@ -79,6 +85,12 @@ class Surroundings(Protocol):
     def freeze(self) -> None:
         """Stop every process of the run."""
 
+    def is_frozen(self) -> bool:
+        """Whether every process of the run is stopped."""
+
+    def thaw(self) -> None:
+        """Have every process of the run go on."""
+
     def sweep(self) -> bool:
         """Kill every process of the run."""
 
@@ -106,7 +118,9 @@ class Watch:
         self._started = started
         self._line = line
         self._deadline = started + limits["wall_s"]
-        self._waited_s = 0.0
+        self._waited_s = self._looked = 0.0
+        self._freeze_at = math.inf  # when to stop the run that waits
+        self._stands = False  # whether it was stopped
         self._too_long = False
         self.result = bytearray()
         self.stdout = Capture(limits["output_bytes"], words)
@@ -138,14 +152,19 @@ class Watch:
                 zygote.reap()
                 if self._surroundings.host_is_gone():
                     os._exit(0)
+                if self._stands:
+                    self._look()
                 if not ended and self._memory_bytes() > self._limits["memory_bytes"]:
                     ended = self._stop("memory")
+            if now >= self._freeze_at:
+                self._freeze_at, self._stands, self._looked = math.inf, True, now
+                self._surroundings.freeze()
             if not ended and now >= self._deadline and not self._waits:
                 ended = self._stop("timeout")
             if not ended and (self._too_long or len(self.result) > self._limits["result_bytes"]):
                 ended = self._stop("result")
             until = next_look if ended or self._waits else min(next_look, self._deadline)
-            wait_s = until - now
+            wait_s = min(until, self._freeze_at) - now
             for descriptor, _ in self._poll.poll(max(0.0, wait_s) * 1000):
                 if self._line is not None and self._talks(self._line, descriptor):
                     continue
@@ -168,9 +187,11 @@ class Watch:
         """Pass on what one of the two has said to the other; whether this descriptor was about that."""
         if descriptor == self._surroundings.host:
             told, last = self._surroundings.hear_host()
-            waited_s = line.answer(told, last=last)
-            self._waited_s += waited_s
-            self._deadline += waited_s
+            if self._stands:
+                self._look()
+                self._surroundings.thaw()
+            self._freeze_at, self._stands = math.inf, False
+            line.answer(told, last=last)
             if last:
                 self._deadline = min(self._deadline, time.monotonic() + _LAST_S)
         elif descriptor != line.inbox:
@@ -193,7 +214,18 @@ class Watch:
         if frame is not None:
             if self._says in self._open:
                 self._poll.unregister(self._says)
+            self._freeze_at = time.monotonic() + _SOON_S
             self._surroundings.tell_host(frame)
+
+    def _look(self) -> None:
+        """Take the time since the last look off the clock, if all of the run stands still, as it should."""
+        now = time.monotonic()
+        if self._surroundings.is_frozen():
+            self._waited_s += now - self._looked
+            self._deadline += now - self._looked
+        else:
+            self._surroundings.freeze()
+        self._looked = now
 
     def _read_end(self) -> bool:
         """Whether the main process has said that it ends, and with which code."""
@@ -280,7 +312,6 @@ class Watch:
         if total > limit:
             self._surroundings.freeze()  # so that a horde of processes cannot starve the count
             total = memory.exactly(self._surroundings.others())
-            if total <= limit:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(-1, signal.SIGCONT)
+            if total <= limit and not self._stands:
+                self._surroundings.thaw()
         return total

@@ -4,7 +4,7 @@ import numpy as np
 
 from rcb_env.judging import Enough, Oracle, problems
 
-FEEDBACK, FINAL = 5, 20
+FEEDBACK, FINAL = 5, 18
 LOOKS = (0.25, 0.5, 1.0)  # of the length, when the answer is looked at
 
 
