@@ -248,14 +248,15 @@ def run_of(
     files: Mapping[str, bytes] | None = None,
     *,
     slack: float = 1.0,
+    cpu_s: float | None = None,
     words: Sequence[str] = (),
 ) -> RunRequest:
-    """A test run in a paper's image and within its limits; `slack` stretches the wall time for trusted code."""
+    """A test run in a paper's image and within its limits; `slack` stretches the wall time: for trusted code, or where `cpu_s` binds."""
     wall_s, memory_bytes = paper.time_limit_s * slack, paper.memory_limit_mb * MIB
     return RunRequest(
         entry,
         argument,
-        Limits(wall_s=wall_s, memory_bytes=memory_bytes),
+        Limits(wall_s=wall_s, cpu_s=cpu_s, memory_bytes=memory_bytes),
         files=files or {},
         words=words,
         image=paper.image,

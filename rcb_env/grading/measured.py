@@ -41,6 +41,7 @@ _COMPILE = "rcb_env.runner.case_run:compiled"
 _FAMILIES = "rcb_env.runner.open_run:families"
 _PLAY, _JUDGE = "rcb_env.runner.open_run:play", "rcb_env.runner.open_run:judge"
 _SLACK = 10.0  # how much more time the judge has than a submission
+_WALL = 3.0  # seconds for each of processor time that a submission may use: machines are busy
 _FAR = 0.1  # of the baseline's distance: the most that noise may excuse
 
 
@@ -268,7 +269,8 @@ class MeasuredGrading:
         code, _ = self._judge_of(paper)
         argument = wire.pack({"family": problem.family, "seed": problem.seed}, [code])
         judging = run_of(paper, _JUDGE, argument, slack=_SLACK)
-        playing = run_of(paper, _PLAY, wire.pack({}), files)
+        limit_s = paper.time_limit_s
+        playing = run_of(paper, _PLAY, wire.pack({}), files, slack=_WALL, cpu_s=limit_s)
         # The judge's box first, everywhere: two gradings never wait for each other's.
         with (
             self._fleet.box_for("judge", judging, fresh=fresh) as (judge_box, judge_zygote),
@@ -319,7 +321,12 @@ class MeasuredGrading:
         )
         if end.run is None:  # one that was told the last word has not ended by a limit
             run = replace(run, ended="exit", exit_code=0)
-        return _Measured(failed=conclude(run, told, {}), run_s=run.wall_s, judge_s=judge_s)
+        failed = conclude(run, told, {})
+        if failed.status == "timeout":
+            limit_s = paper.time_limit_s
+            told_s = f"{limit_s:g} s of processor time, and {limit_s * _WALL:g} s in all"
+            failed = replace(failed, message=f"it did not return within its limit of {told_s}")
+        return _Measured(failed=failed, run_s=run.wall_s, judge_s=judge_s)
 
 
 def score_of(known: _Known, costs: Sequence[float]) -> Score:

@@ -156,6 +156,8 @@ class Watch:
                     self._look()
                 if not ended and self._memory_bytes() > self._limits["memory_bytes"]:
                     ended = self._stop("memory")
+                if not ended and self._is_over_its_cpu():
+                    ended = self._stop("timeout")
             if now >= self._freeze_at:
                 self._freeze_at, self._stands, self._looked = math.inf, True, now
                 self._surroundings.freeze()
@@ -295,6 +297,11 @@ class Watch:
         elif len(self.result) <= self._limits["result_bytes"]:
             self.result += data
         return True
+
+    def _is_over_its_cpu(self) -> bool:
+        """Whether the run's processes, and those of their children that have ended, used more processor time than they may."""
+        limit = self._limits["cpu_s"]
+        return limit is not None and limit < sum(map(processes.cpu_s, self._surroundings.others()))
 
     def _memory_bytes(self) -> int:
         """Memory that the run holds: first a cheap upper bound, and exactly only above the limit."""

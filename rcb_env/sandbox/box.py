@@ -79,6 +79,9 @@ class Limits:
     """What one test run may use; passing any of them ends the run."""
 
     wall_s: float = 20.0  # seconds from the fork to the end of its main process
+    cpu_s: float | None = (
+        None  # processor seconds of all its processes; None: what fits into the time
+    )
     memory_bytes: int = 1024 * MIB  # all its processes together, beyond what the zygote holds
     processes: int = 64  # processes and threads at once
     file_size_bytes: int = 256 * MIB  # the largest single file; its folder may hold less

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +282,37 @@ def test_a_run_of_open_challenges_reports_its_score_beside_its_pass_rate(
     assert json.loads(graded.splitlines()[-1])["score"] > 1
     shown = rcb("show", "roots@open", "--dataset", str(folder))
     assert "task.md" in shown
+
+
+IN_TWO = """def root(function, low, high):
+    import os
+    import time
+
+    def compute():
+        while time.process_time() < 0.7:
+            pass
+
+    if os.fork() == 0:
+        compute()
+        os._exit(0)
+    compute()
+    os.wait()
+    return 2.0
+"""
+
+
+def test_the_limit_is_processor_time_of_all_processes(challenge: Challenge, grader: Grader) -> None:
+    """A busy machine, for which sleep stands here, must not change a score; and two processes have no more than one."""
+    short = replace(challenge, paper=replace(challenge.paper, time_limit_s=1.0))
+    sleeps = (
+        "def root(function, low, high):\n    import time\n    time.sleep(1.5)\n    return 2.0\n"
+    )
+    slept = grader.grade(short, sleeps, final=False)
+    assert slept.score is not None
+    assert slept.score.value is not None, slept
+    computed = grader.grade(short, IN_TWO, final=False)
+    assert computed.status == "timeout", computed
+    assert "1 s of processor time" in computed.message
 
 
 def test_a_sound_open_challenge_is_certified(challenge: Challenge, grader: Grader) -> None:
