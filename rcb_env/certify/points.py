@@ -1,6 +1,7 @@
 """What can be said of a paper without running code.
 
-Points: every region is short, and its file annotated; nothing the agent sees holds a region's code;
+Points: every region is short, and its file annotated; nothing the agent sees holds a region's code, or a good part of
+it under other names (near_copies.py);
 every reason for a surviving mutant names a mutant there is; nothing is left of what `rcb new` wrote.
 Guarantees: every finding has a file and a line; nothing is written.
 Not covered: what takes runs (run.py); tags and metadata (loading a paper refuses broken ones).
@@ -11,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from rcb_env.certify.near_copies import near_copy
 from rcb_env.certify.problem import Problem, problem_of
 from rcb_env.certify.reasons import Reasons
 from rcb_env.dataset.markers import find_regions
@@ -33,7 +35,7 @@ def static_problems(paper: Paper) -> tuple[Problem, ...]:
                     " mark a smaller part",
                 )
             )
-        problems += leaks(challenge)
+        problems += leaks(challenge) or near_copies(challenge)
     problems += Reasons(paper).problems
     return tuple(problems)
 
@@ -92,6 +94,16 @@ def leaks(challenge: Challenge) -> tuple[Problem, ...]:
         problem_of(challenge, f"its code stands also in {path}, line {line} of what the agent sees")
         for path, line in sorted(found)
     )
+
+
+def near_copies(challenge: Challenge) -> tuple[Problem, ...]:
+    """The place in what the agent sees that holds a good part of the region's code under other names."""
+    found = near_copy(challenge)
+    if found is None:
+        return ()
+    where = f"{found.path}, line {found.line} of what the agent sees"
+    message = f"{found.share:.0%} of its code stand also in {where}, with other names"
+    return (problem_of(challenge, f"{message}; write one of the two differently"),)
 
 
 def _runs(text: str, wanted: Sequence[str], *, commented: bool) -> Iterator[int]:

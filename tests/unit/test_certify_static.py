@@ -76,6 +76,67 @@ def test_part_of_an_answer_elsewhere_is_no_leak(paper: Callable[..., Paper]) -> 
     assert messages(paper(TWO_LINES, other="y = x * 2\nz = 1\nreturn y\n")) == []
 
 
+NUCLEUS = """\
+def top(probs, p):
+    # <paper2code name="nucleus">
+    if not 0 < p <= 1:
+        raise ValueError(p)
+    ranked = probs.sort(descending=True).values
+    ahead = ranked.cumsum(dim=-1) - ranked
+    nucleus = (ahead < p).sum(dim=-1, keepdim=True)
+    return ranked.gather(-1, nucleus - 1)
+    # </paper2code name="nucleus">
+"""
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        # The mass before each rank, and how many ranks have enough: the same two statements by other names.
+        (
+            "before = mass.cumsum(dim=-1) - mass\ncount = (before < q).sum(dim=-1, keepdim=True)\n",
+            True,
+        ),
+        (
+            "if q:\n    before = mass.cumsum(dim=-1) - mass\n    n = (before < q).sum(dim=-1, keepdim=True)\n",
+            True,
+        ),
+        # Another variable is subtracted: names do not stand for one another.
+        (
+            "before = mass.cumsum(dim=-1) - rest\ncount = (before < q).sum(dim=-1, keepdim=True)\n",
+            False,
+        ),
+        # Other methods, another number.
+        (
+            "before = mass.cumprod(dim=-1) - mass\ncount = (before < q).sum(dim=0, keepdim=True)\n",
+            False,
+        ),
+        # Too short to be more than an accident, and a check of arguments.
+        ("before = mass.cumsum(dim=-1) - mass\n", False),
+        (
+            "if not 0 < q <= 1:\n    raise ValueError(q)\nif not 0 < r <= 1:\n    raise ValueError(r)\n",
+            False,
+        ),
+        (
+            "before = mass.cumsum(dim=-1) - mass\ncount = (before < q).sum(dim=-1, keepdim=True\n",
+            False,
+        ),
+    ],
+)
+def test_a_good_part_of_an_answer_with_other_names_is_a_leak(
+    paper: Callable[..., Paper], other: str, found: bool
+) -> None:
+    """A sibling of the function that is asked for, two lines of which are its own but for the names."""
+    text = "def f(mass, q):\n" + "".join(f"    {line}\n" for line in other.splitlines())
+    told = [one for one in messages(paper(NUCLEUS, other=text)) if "with other names" in one]
+    assert bool(told) == found
+    if found:
+        assert told[0].endswith(
+            "of what the agent sees, with other names; write one of the two differently"
+        )
+        assert "src/other.py, line" in told[0]
+
+
 def test_a_region_of_one_line_must_be_the_only_such_line(paper: Callable[..., Paper]) -> None:
     found = paper(ONE_LINE + "\ndef g(x):\n    return x*2 # same\n")
     (message,) = messages(found)

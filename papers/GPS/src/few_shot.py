@@ -59,9 +59,9 @@ def episode_scores(
             raise ValueError(f"class {way} has no images")
         gathered = members.flatten(0, 1).expand(len(queries), -1, -1)  # (Q, shots * P, C)
         # </paper2code name="set of a class">
-        there = directed_similarity(queries, gathered, alphas, betas, delta)
-        back = directed_similarity(gathered, queries, alphas, betas, delta)
-        scores.append((there + back) / 2)
+        directions = (queries, gathered), (gathered, queries)
+        both = [directed_similarity(*pair, alphas, betas, delta) for pair in directions]
+        scores.append(torch.stack(both).mean(dim=0))
     return torch.stack(scores, dim=-1) / temperature
     # </paper2code name="scores of an episode">
 

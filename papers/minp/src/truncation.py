@@ -105,10 +105,11 @@ def typical_filter(
     entropy = torch.special.entr(probs).sum(dim=-1, keepdim=True)
     deviation = (log_probs + entropy).abs()
     ordered, order = deviation.sort()
-    mass = probs.gather(-1, order)
-    before = mass.cumsum(dim=-1) - mass
-    count = (before < typical_p).sum(dim=-1, keepdim=True)
-    remove = deviation > ordered.gather(-1, count - 1)
+    reached = probs.gather(-1, order).cumsum(dim=-1)
+    full = torch.zeros_like(reached, dtype=torch.bool)  # ranks behind enough mass
+    full[..., 1:] = reached[..., :-1] >= typical_p
+    farthest = ordered.masked_fill(full, -math.inf).amax(dim=-1, keepdim=True)
+    remove = deviation > farthest
     return remove_tokens(logits, remove, -deviation, min_tokens_to_keep, filter_value)
     # </paper2code name="locally typical truncation">
 
