@@ -55,7 +55,7 @@ def rotations_in_single_precision(tree, rng):
     return tree.load("parts").rotate(rng.torch.normal(1, 2, 1, 4), torch.arange(2))
 
 
-@case(seeds=2, rtol=1e-6, atol=1e-9, covers=["src/parts.py"])
+@case(seeds=2, rtol=1e-9, atol=1e-12, covers=["src/parts.py"])
 def small_parts(tree, rng):
     parts = tree.load("parts")
     heads = rng.torch.normal(2, 3, 2, 4).double()
@@ -84,9 +84,16 @@ def small_parts(tree, rng):
 def maps_of_attention(tree, rng):
     make = tree.load("attention").DifferentialAttention
     runs = []
-    for layer, steps, seen in [(1, 4, 4), (3, 2, 5), (2, 1, 3), (1, 1, 1)]:
-        attention = filled(rng, make(16, 2, layer), 0.7)
-        queries = rng.torch.normal(3, steps, 4, 4).double().requires_grad_()
+    for layer, steps, seen, std, size in [
+        (1, 4, 4, 0.7, 1.0),
+        (3, 2, 5, 0.7, 1.0),
+        (2, 1, 3, 0.7, 1.0),
+        (1, 1, 1, 0.7, 1.0),
+        (2, 3, 3, 2.0, 1.0),
+        (1, 4, 4, 0.7, 1e12),
+    ]:
+        attention = filled(rng, make(16, 2, layer), std)
+        queries = (size * rng.torch.normal(3, steps, 4, 4)).double().requires_grad_()
         keys = rng.torch.normal(3, seen, 4, 4).double()
         found = attention.maps(queries, keys)
         (found * rng.torch.normal(*found.shape)).sum().backward()
@@ -120,12 +127,16 @@ def outputs_of_attention(tree, rng):
             before = [part.clone() for part in cache]
             tail, full = attention(x[:, 3:], cache)
             single, _ = attention(x[:, 4:], attention(x[:, :4])[1])
+        leaf = x.detach().clone().requires_grad_()
+        pieces, _ = attention(leaf[:, 3:], attention(leaf[:, :3])[1])
+        pieces.square().sum().backward()
         runs.append(
             {
                 "y": y,
                 "keys": keys,
                 "values": values,
                 "gradient": x.grad.clone(),
+                "gradient through the cache": leaf.grad,
                 "lambda_gradient": attention.lambda_q2.grad.clone(),
                 "head": head,
                 "tail": tail,
@@ -247,6 +258,7 @@ def needles(tree, rng):
     return {
         "runs": runs,
         "ties": hide([60, 61, 62], pairs, half, [7, 4, 9])._asdict(),
+        "just before": hide([60, 61, 62, 63], pairs, (1 - 1e-9, 0.5 - 1e-9, 0.25), [7, 4, 9])._asdict(),
         "near": hide([60, 61, 62], pairs, (0.6, 0.5, 0.4), [7, 4, 9])._asdict(),
         "refused": [
             tried(half),
@@ -277,8 +289,10 @@ def allocations(tree, rng):
     maps = rng.torch.normal(2, 2, 3, 4)
     maps[0, 1, 2] = 0.0
     everything = torch.tensor([[0, 4], [0, 4]])
+    spans = torch.tensor([[1, 3], [0, 2]])
     return {
         "runs": runs,
+        "faint": [list(allocation(scale * maps.double(), spans)) for scale in (1e-6, 1e-12, 1e6)],
         "all": list(allocation(maps, everything)),
         "none": list(allocation(maps, 0 * everything)),
     }
@@ -311,9 +325,18 @@ def coarse_logits(tree, rng):
             found = quantize(logits, bits)
             untouched = torch.equal(logits, before)
             runs.append({"x": before, "bits": bits, "found": found, "untouched": untouched})
+    logits = rng.torch.normal(3, 6).double()
+    scaled = [quantize(scale * logits, 5) / scale for scale in (1e-5, 1e-12, 1e8)]
+    fine = (quantize(logits, 30) - logits) * 2.0**29
+    # Quotients exactly between two integers: the largest magnitude is the highest level, times a power of two.
+    halves = torch.tensor([7.0, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 3.5, -6.5, -INF])
+    rows = [halves[rng.torch.permutation(10)] * 2.0 ** int(rng.numpy.integers(-4, 5)) for _ in range(4)]
     blank = torch.tensor([[0.0, 0.0, -INF], [-INF, -INF, -INF]])
     return {
         "runs": runs,
+        "scaled": scaled,
+        "fine": fine.abs().amax(dim=-1) < 5,
+        "halves": quantize(torch.stack(rows), 4),
         "blank": quantize(blank, 4),
         "single": quantize(rng.torch.normal(2, 7), 3),
         "refused": [raises(lambda n=n: quantize(blank, n)) for n in (-1, 0, 1, 2, 16)],

@@ -91,8 +91,10 @@ def images_made_noisy(tree, rng):
 def weights_of_timesteps(tree, rng):
     weights = tree.load("weighting").timestep_weights
     found = {}
-    for steps in (5, STEPS):
+    for steps in (5, STEPS, 60):
         schedule = make_schedule(tree, steps)
+        if steps == 60:  # from hardly any noise to hardly anything else
+            schedule = tree.load("schedule").scaled_linear_schedule(steps, 1e-5, 0.5)
         timesteps = rng.torch.integers(0, steps, 7)
         every = torch.arange(steps)
         found[str(steps)] = {
@@ -181,6 +183,7 @@ def losses_of_special_errors(tree, rng):
         "very good": made([0.0, 9.0], [9.0, 0.0], [1.0], 1.0, 1000),
         "very bad": made([9.0, 0.0], [0.0, 9.0], [1.0], 1.0, 1000),
         "one bad": made([9.0, 0.0, 0.0, 0.0], [0.0, 9.0, 9.0, 9.0], ones, 1000.0, 1),
+        "a hair": made([1.0, 1.0 + 1e-12, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0], ones),
         "weightless": made([9.0, 0.0], [0.0, 9.0], [0.0]),
     }
 
@@ -209,7 +212,9 @@ def losses_that_are_refused(tree, rng):
 def log_ratios_of_denoising_steps(tree, rng):
     module, schedule = tree.load("losses"), make_schedule(tree)
     runs = []
-    for shape in [(5, 2), (4, 2, 3, 3), (1, 1, 2, 2)]:
+    for shape in [(5, 2), (4, 2, 3, 3), (1, 1, 2, 2), (3, 4)]:
+        if shape == (3, 4):
+            schedule = tree.load("schedule").scaled_linear_schedule(STEPS, 1e-5, 0.02)
         clean, noise = doubles(rng, *shape), doubles(rng, *shape)
         policy, reference = doubles(rng, *shape), doubles(rng, *shape)
         timesteps = rng.torch.integers(1, STEPS, shape[0])
@@ -473,6 +478,7 @@ def images_that_are_sampled(tree, rng):
             "images": images,
             "calls": [[x["timesteps"], x["prompts"], x["noisy"]] for x in log],
             "graph": images.requires_grad,
+            "next": torch.rand(1, generator=generator),
         }
     small = module.denoise(
         make_model(tree, rng).float(),

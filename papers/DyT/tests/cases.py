@@ -37,6 +37,12 @@ def a_new_layer_has_its_initial_values(tree, rng):
         "whole": make(3, 2),
         "first": make(4, 0.8, channels_last=False),
     }
+    usual = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        layers["another default"] = make(2, 0.3)
+    finally:
+        torch.set_default_dtype(usual)
     return {
         name: {
             "values": dict(layer.named_parameters()),
@@ -160,7 +166,7 @@ def every_squashing_function(tree, rng):
         y = squash(leaf, kind)
         y.sum().backward()
         runs[kind] = {"y": y, "slope": leaf.grad, "double": squash(x.double(), kind)}
-    unknown = ["", "Tanh", "relu", "hard", "identity ", None]
+    unknown = ["", "Tanh", "relu", "hard", "identity ", " tanh", "tanh ", "sigmoid\n", "hard tanh", None]
     return {
         "x": x,
         "runs": runs,
@@ -195,6 +201,18 @@ def describe(model):
     return found
 
 
+class OwnLayerNorm(nn.LayerNorm):
+    """A kind of LayerNorm that only this model has."""
+
+
+class OwnRMSNorm(nn.RMSNorm):
+    """A kind of RMSNorm that only this model has."""
+
+
+def own_image_norm(blocks):
+    return type("Own", (blocks.LayerNorm2d,), {})
+
+
 def many_norms(tree, rng):
     """A model with every kind of normalization layer, all scales and shifts away from 1 and 0."""
     blocks = tree.load("blocks")
@@ -208,6 +226,7 @@ def many_norms(tree, rng):
         nn.RMSNorm(6, elementwise_affine=False),
         blocks.Block(4, 2, nn.LayerNorm),
     )
+    model.append(OwnLayerNorm(4)).append(OwnRMSNorm(3)).append(own_image_norm(blocks)(3))
     model.register_module("nothing", None)
     with torch.no_grad():
         for p in model.parameters():
@@ -240,10 +259,18 @@ def conversion_keeps_mode_and_precision(tree, rng):
     nn.init.constant_(model[0].bias, 1e-12)
     model[1].eval()
     convert(model, keep_affine=True)
-    frozen = convert(nn.Sequential(nn.LayerNorm(2)).eval())
+    frozen = convert(nn.Sequential(nn.LayerNorm(2).requires_grad_(False)).eval(), keep_affine=True)
+    double = convert(nn.Sequential(nn.LayerNorm(2, dtype=torch.float64), nn.RMSNorm(2).half()))
+    old = nn.LayerNorm(3)
+    new = convert(nn.Sequential(old), keep_affine=True)[0]
+    with torch.no_grad():
+        old.weight.fill_(5.0)
+        old.bias.fill_(5.0)
     return {
         "mixed": describe(model),
         "frozen": describe(frozen),
+        "precision without the affine map": describe(double),
+        "separate": [dict(new.named_parameters()), new.weight is old.weight],
         "lowest_bits": model[0].weight - 1,
     }
 
@@ -257,6 +284,8 @@ def conversion_of_shared_skipped_and_lone_layers(tree, rng):
     convert(model)
     skipping = nn.Sequential(nn.LayerNorm(3), nn.Sequential(nn.RMSNorm(3), nn.LayerNorm(3)))
     convert(skipping, skip=["0", "1.1", "2"])
+    inside = nn.Sequential(nn.LayerNorm(3), nn.Sequential(nn.RMSNorm(3), nn.LayerNorm(3)))
+    convert(inside, skip=["1", ""])
     partly = nn.Sequential(*[nn.LayerNorm(3)] * 2, nn.ModuleDict({"0": nn.LayerNorm(3)}))
     convert(partly, skip={"0"})
     lone = nn.LayerNorm(2)
@@ -266,6 +295,7 @@ def conversion_of_shared_skipped_and_lone_layers(tree, rng):
         "shared": describe(model),
         "still_shared": [model[0] is model[2], model[0] is model[3]["deep"]],
         "skipping": describe(skipping),
+        "inside a container that is skipped": describe(inside),
         "partly": describe(partly),
         "lone": describe(convert(lone, 0.3, keep_affine=True)),
         "lone_type": type(convert(lone)).__name__,
@@ -360,6 +390,9 @@ def alphas_set_in_whole_models(tree, rng):
         }
 
     default, named, drawn = model(), model(), model()
+    parameters = [(p, p.data_ptr()) for p in default.parameters()]
+    twice = dyt(2)
+    shared = nn.ModuleDict({"norm": twice, "attention_norm": twice})
     width = int(rng.numpy.integers(2049, 8192))
     names = [name for name in ("attention_norm", "norm", "q", "0") if rng.numpy.random() < 0.5]
     return {
@@ -367,6 +400,12 @@ def alphas_set_in_whole_models(tree, rng):
         "drawn": state(drawn),
         "default_assigned": init.set_llm_alphas(default, 5120),
         "default": state(default),
+        "in place": all(
+            p is q and p.data_ptr() == memory
+            for (p, memory), q in zip(parameters, default.parameters())
+        ),
+        "shared": init.set_llm_alphas(shared, 4096),
+        "shared alpha": twice.alpha,
         "named_assigned": init.set_llm_alphas(named, 4096, ["q", "0"]),
         "named": state(named),
         "lone": init.set_llm_alphas(dyt(3), 8192),
@@ -394,7 +433,18 @@ def a_language_model(tree, rng):
         "names": sorted(model.state_dict()),
         "parameters": sum(p.numel() for p in model.parameters()),
         "scales": [make(3, w, 1, 1).embedding_scale for w in (1, 2, 16)],
+        "another default": wide_scale(make),
     }
+
+
+def wide_scale(make):
+    """The embedding scale where double precision is the default."""
+    usual = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        return make(3, 2, 1, 1).embedding_scale
+    finally:
+        torch.set_default_dtype(usual)
 
 
 class Probe(nn.Module):
@@ -447,6 +497,7 @@ def alpha_and_spread_of_a_model(tree, rng):
         "single": measure(dyt(1, 0.6), [torch.tensor([1.5])]),
         "big": measure(dyt(4, 0.6), [rng.torch.normal(50, 4, mean=300.0)]),
         "without": measure(nn.Linear(3, 3), batches),
+        "shared": measure(nn.Sequential(*[dyt(3, 0.3)] * 2), [rng.torch.normal(4, 3)]),
         "gradients": [p.grad is None for p in model.parameters()],
     }
 
@@ -465,6 +516,7 @@ def fits_of_noisy_maps(tree, rng):
         "low_edge": fit(x, y, low=2.0, high=9.0, points=7, rounds=2),
         "high_edge": fit(x, y, low=0.05, high=0.3, points=7, rounds=1),
         "falling": fit(x, -y),
+        "small": [fit(x, 1e-8 * y), fit(1e-6 * x, y), fit(1e-6 * x, 1e-8 * y)],
         "layer_norm": fit(x, nn.functional.layer_norm(x, (15,))),
     }
 

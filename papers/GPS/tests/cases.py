@@ -40,6 +40,23 @@ def distances_of_random_sets(tree, rng):
     return {"runs": results, "single": module.pairwise_distances(x.float(), y.float())}
 
 
+@case(seeds=2, rtol=1e-6, covers=["src/distances.py"])
+def distances_of_large_sets_and_of_tiny_ones(tree, rng):
+    module = tree.load("distances")
+    x, y = (1e6 + part for part in sets(rng, 2, 40, 30))
+    y = x[:, 5:35] + 1e-3 * rng.torch.normal(2, 30, 3).double()
+    results = {"large": module.pairwise_distances(x, y), "near": module.nearest_distances(x, y, 3)}
+    for scale in (1e-10, 1e-20, 1e-100):
+        x, y = ((scale * part).requires_grad_(True) for part in sets(rng))
+        module.pairwise_distances(x, y).sum().backward()
+        gradients = [x.grad, y.grad]
+        x.grad = y.grad = None
+        nearest = module.nearest_distances(x, y, 2)
+        nearest.sum().backward()
+        results[f"scale {scale}"] = {"nearest": nearest / scale, "gradients": [*gradients, x.grad, y.grad]}
+    return results
+
+
 @case(seeds=2, covers=["src/distances.py"])
 def distances_of_equal_items(tree, rng):
     module = tree.load("distances")
@@ -69,10 +86,12 @@ def distances_of_equal_items(tree, rng):
 def densities_of_gumbel_priors(tree, rng):
     module = tree.load("gumbel")
     d = (3 * rng.torch.normal(4, 6)).double().requires_grad_(True)
-    alpha = (0.2 + 2 * rng.torch.uniform(6)).double()
-    beta = (0.3 + 2 * rng.torch.uniform(6)).double()
+    alpha = (0.2 + 2 * rng.torch.uniform(6)).double().requires_grad_(True)
+    beta = (0.3 + 2 * rng.torch.uniform(6)).double().requires_grad_(True)
     found = module.log_density(d, alpha, beta)
     found.sum().backward()
+    gradients = [alpha.grad, beta.grad]
+    alpha, beta = alpha.detach(), beta.detach()
     grid = torch.linspace(-15, 40, 4001, dtype=torch.float64)[:, None]
     shift = module.mode_shift(alpha, beta)
     around = torch.tensor([[-0.01], [0.0], [0.01]], dtype=torch.float64)
@@ -82,6 +101,8 @@ def densities_of_gumbel_priors(tree, rng):
         "beta": beta,
         "log density": found,
         "gradient": d.grad,
+        "gradients of the settings": gradients,
+        "before": module.log_density(torch.tensor([-30.0, -5.0]).double(), alpha[:1], torch.tensor(2.0).double()),
         "mass": module.log_density(grid, alpha, beta).exp().sum(dim=0) * (55 / 4000),
         "shift": shift,
         "around": module.log_density(around + shift, alpha, beta),
@@ -128,6 +149,7 @@ def fits_at_the_edges(tree, rng):
             raises(lambda: module.fit_likelihood(flat[1])),
             raises(lambda: module.fit_likelihood(flat, 0)),
             raises(lambda: module.fit_likelihood(flat[:1], 2)),
+            raises(lambda: module.fit_likelihood(1e-12 * samples)),
         ],
         "large": list(module.fit_likelihood(samples + 1e5, 20)),
     }
@@ -149,8 +171,8 @@ def similarities_of_random_sets(tree, rng):
     before = x.clone()
     results = {}
     for name, (alphas, betas, delta) in PRIORS.items():
-        leaf = x.clone().requires_grad_(True)
-        loss = module.gps_loss(leaf, y, alphas, betas, delta)
+        leaf, other = x.clone().requires_grad_(True), y.clone().requires_grad_(True)
+        loss = module.gps_loss(leaf, other, alphas, betas, delta)
         loss.backward()
         results[name] = {
             "there": module.directed_similarity(x, y, alphas, betas, delta),
@@ -158,6 +180,7 @@ def similarities_of_random_sets(tree, rng):
             "shuffled": module.directed_similarity(*shuffled, alphas, betas, delta),
             "loss": loss,
             "gradient": leaf.grad,
+            "gradient of the other": other.grad,
             "swapped": module.gps_loss(y, x, alphas, betas, delta),
         }
     return {
@@ -210,14 +233,14 @@ def transports_of_random_sets(tree, rng):
         "careless": {"iterations": 300, "epsilon": 1.5, "tolerance": 1e9},
         "sharp": {"epsilon": 1e-3, "iterations": 20},
     }.items():
-        leaf = x.clone().requires_grad_(True)
-        found = sinkhorn(leaf, y, **settings)
+        leaf, other = x.clone().requires_grad_(True), y.clone().requires_grad_(True)
+        found = sinkhorn(leaf, other, **settings)
         found.cost.sum().backward()
         results[name] = {
             "cost": found.cost,
             "plan": found.plan,
             "iterations": int(found.iterations),
-            "gradient": leaf.grad if settings.get("epsilon", 0.1) > 0.2 else None,
+            "gradient": [leaf.grad, other.grad] if settings.get("epsilon", 0.1) > 0.2 else None,
         }
     return {
         "runs": results,
@@ -255,8 +278,8 @@ def scores_of_episodes(tree, rng):
     support = rng.torch.normal(6, 4, 2, 3).double()
     query = rng.torch.normal(3, 4, 2, 3).double()
     query[1] = support[2]
-    leaf = support.clone().requires_grad_(True)
-    scores = module.episode_scores(leaf, labels, query, 3, [1.0, 0.5], [4.0, 3.0], 0.1, 0.3)
+    leaf, asked = support.clone().requires_grad_(True), query.clone().requires_grad_(True)
+    scores = module.episode_scores(leaf, labels, asked, 3, [1.0, 0.5], [4.0, 3.0], 0.1, 0.3)
     scores.square().sum().backward()
 
     def refused(ways, temperature):
@@ -269,6 +292,8 @@ def scores_of_episodes(tree, rng):
     return {
         "scores": scores,
         "gradient": leaf.grad,
+        "gradient of the query": asked.grad,
+        "many shots": module.episode_scores(support, labels * 0, query, 1, [1.0], [4.0]),
         "default": module.episode_scores(support, labels, query, 3, [1.0], [4.0]),
         "warm": module.episode_scores(support, labels, query, 3, [1.0], [4.0], temperature=2.0),
         "fewer ways": module.episode_scores(support, labels, query, 2, [1.0], [4.0]),

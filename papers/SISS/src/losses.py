@@ -62,11 +62,12 @@ def siss_terms(
     # <paper2code name="SISS terms of one forward pass">
     if kept.shape != forgotten.shape:
         raise ValueError(f"images of {tuple(kept.shape)} and {tuple(forgotten.shape)}")
-    noisy = mixture_sample(schedule, kept, forgotten, timesteps, noise, uniforms, mixing)
-    ratios = importance_ratios(schedule, noisy, kept, forgotten, timesteps, mixing)
+    with torch.no_grad():
+        noisy = mixture_sample(schedule, kept, forgotten, timesteps, noise, uniforms, mixing)
+        ratios = importance_ratios(schedule, noisy, kept, forgotten, timesteps, mixing)
     predicted = model(noisy, timesteps)
     terms = []
-    for ratio, clean in zip(ratios, (kept, forgotten)):
+    for ratio, clean in zip(ratios, (kept.detach(), forgotten.detach())):
         # <paper2code name="noise that leads to a clean image">
         gamma, sigma = schedule.at(timesteps, noisy)
         target = (noisy - gamma * clean) / sigma

@@ -99,6 +99,12 @@ def images_of_other_shape_are_refused(out, ref):
     assert np.allclose(out["same"][0], out["same"][1], rtol=1e-4)
 
 
+@check("terms_at_the_edges")
+def images_and_noise_have_no_gradient(out, ref):
+    assert all(out["gradients of images"]), "gradients flow through the predictions only"
+    assert np.any(out["gradient of a weight"]), "the model must learn"
+
+
 @check("weights_of_terms")
 def the_difference_is_the_loss_on_what_stays(out, ref):
     for run in out["runs"]:

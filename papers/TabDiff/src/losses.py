@@ -35,7 +35,7 @@ def categorical_loss(
         # <paper2code name="loss of one categorical column">
         surprise = F.cross_entropy(column, cat[:, j], reduction="none")
         hidden = noisy[:, j] == sizes[j]
-        total = total + torch.where(hidden, k[j] / t * surprise, 0)
+        total = total + k[j] / t * torch.where(hidden, surprise, 0)
         # </paper2code name="loss of one categorical column">
     return total
     # </paper2code name="masked categorical loss">

@@ -52,7 +52,7 @@ def train_step(
         raise ValueError("training needs rows, and weights that are not negative")
     batch, like = len(rows.num), {"generator": generator, "dtype": rows.num.dtype}
     # <paper2code name="stratified times">
-    t = (torch.rand(1, **like) + torch.arange(batch) / batch) % 1
+    t = (torch.rand(1, **like) + torch.arange(batch, dtype=rows.num.dtype) / batch) % 1
     t = EARLIEST + (1 - EARLIEST) * t
     # </paper2code name="stratified times">
     noise = torch.randn(rows.num.shape, **like)

@@ -28,25 +28,25 @@ def categories(rng, rows, sizes, masks=0.0):
     return torch.where(rng.torch.uniform(rows, len(sizes)) < masks, torch.tensor(sizes), cat)
 
 
-def schedules_of(tree, rng, columns=4, sizes=SIZES):
-    """Schedules with random exponents, in double precision."""
+def schedules_of(tree, rng, columns=4, sizes=SIZES, dtype=torch.float64):
+    """Schedules with random exponents."""
     module = tree.load("schedules")
     made = module.Schedules(
         module.PowerMeanSchedule(columns, low=0.02, high=10.0), module.LogLinearSchedule(len(sizes))
     )
     for part in made:
-        part.raw.data = normal(rng, *part.raw.shape)
+        part.raw.data = normal(rng, *part.raw.shape).to(dtype)
     return made
 
 
 class Curve(nn.Module):
     """A model that depends on all of its input, and keeps it."""
 
-    def __init__(self, tree, rng, columns=4, sizes=SIZES):
+    def __init__(self, tree, rng, columns=4, sizes=SIZES, dtype=torch.float64):
         super().__init__()
         self.make = tree.load("table").Prediction
-        self.a = nn.Parameter(normal(rng, columns + len(sizes) + 1, columns, std=0.5))
-        self.b = nn.Parameter(normal(rng, columns + len(sizes) + 1, sum(sizes), std=0.5))
+        self.a = nn.Parameter(normal(rng, columns + len(sizes) + 1, columns, std=0.5).to(dtype))
+        self.b = nn.Parameter(normal(rng, columns + len(sizes) + 1, sum(sizes), std=0.5).to(dtype))
         self.seen = []
 
     def forward(self, rows, t):
@@ -62,7 +62,7 @@ def as_dict(rows):
 # --- schedules ------------------------------------------------------------------------------------
 
 
-@case(seeds=2, covers=["src/schedules.py"])
+@case(seeds=2, rtol=1e-9, atol=1e-12, covers=["src/schedules.py"])
 def deviations_of_numerical_columns(tree, rng):
     module = tree.load("schedules")
     out = {}
@@ -116,6 +116,10 @@ def draws_of_categories(tree, rng):
             "none": draw(logits, torch.zeros_like(uniforms), sizes),
             "all": draw(logits, torch.ones_like(uniforms), sizes),
         }
+    logits = normal(rng, 4, 10)
+    edges = torch.stack([part.softmax(1).cumsum(1)[:, 0] for part in logits.split(SIZES, dim=1)], dim=1)
+    out["just before"] = draw(logits, edges - 1e-10, SIZES)
+    out["just after"] = draw(logits, edges + 1e-10, SIZES)
     return out
 
 
@@ -146,6 +150,7 @@ def reverse_steps_of_categories(tree, rng):
         "from noise": unmask(cat, logits, zero, alpha_s, stay, uniforms, SIZES),
         "standing": unmask(cat, logits, zero, zero, stay, uniforms, SIZES),
         "on the edge": unmask(cat, logits, alpha_t, alpha_s, edge, uniforms, SIZES),
+        "near data": unmask(cat, logits, 1 - 1e-9 * (1 - alpha_t), 1 - 1e-9 * (1 - alpha_s), stay, uniforms, SIZES),
         "untouched": torch.equal(cat, kept),
     }
 
@@ -157,11 +162,17 @@ def reverse_steps_of_categories(tree, rng):
 def categorical_losses(tree, rng):
     loss = tree.load("losses").categorical_loss
     out = {}
-    for name, rows, sizes in [("some", 6, SIZES), ("one", 4, (4,)), ("single row", 1, (2, 3))]:
-        logits = normal(rng, rows, sum(sizes), std=2.0).requires_grad_()
+    for name, rows, sizes, scale, latest in [
+        ("some", 6, SIZES, 2.0, 1.0),
+        ("one", 4, (4,), 2.0, 1.0),
+        ("single row", 1, (2, 3), 2.0, 1.0),
+        ("early", 6, SIZES, 2.0, 0.005),
+        ("surprised", 6, SIZES, 2000.0, 1.0),
+    ]:
+        logits = normal(rng, rows, sum(sizes), std=scale).requires_grad_()
         cat = categories(rng, rows, sizes)
         noisy = torch.where(uniform(rng, rows, len(sizes)) < 0.5, torch.tensor(sizes), cat)
-        t, k = uniform(rng, rows, low=0.05), uniform(rng, len(sizes), low=0.3, high=3.0)
+        t, k = uniform(rng, rows, low=0.05 if latest == 1 else 1e-3, high=latest), uniform(rng, len(sizes), low=0.3, high=3.0)
         k.requires_grad_()
         masks = torch.tensor(sizes).expand_as(cat)
         hidden = loss(logits, cat, masks, t, k, sizes)
@@ -177,20 +188,26 @@ def categorical_losses(tree, rng):
             "gradients": list(torch.autograd.grad(hidden.sum(), [logits, k])),
         }
     blocked = torch.tensor([[0.0, -math.inf, 1.0, 0.0, 0.5]], dtype=torch.float64)
+    blocked = blocked + torch.cat([normal(rng, 1, 3), torch.zeros(1, 2).double()], dim=1)
     one, k = torch.ones(1).double(), torch.ones(2).double()
+    blocked.requires_grad_()
+    k.requires_grad_()
     out["blocked"] = loss(blocked, torch.tensor([[1, 1]]), torch.tensor([[1, 2]]), one, k, (3, 2))
+    out["gradients of the blocked"] = list(torch.autograd.grad(out["blocked"].sum(), [blocked, k]))
+    out["impossible"] = loss(blocked, torch.tensor([[1, 1]]), torch.tensor([[3, 1]]), one, k, (3, 2))
     return out
 
 
 # --- training -------------------------------------------------------------------------------------
 
 
-def trained(tree, rng, rows=5, sizes=SIZES, steps=2, lr=0.1, frozen=False, **settings):
-    schedules, model = schedules_of(tree, rng, 4, sizes), Curve(tree, rng, 4, sizes)
+def trained(tree, rng, rows=5, sizes=SIZES, steps=2, lr=0.1, dtype=torch.float64, groups=1, **settings):
+    schedules, model = schedules_of(tree, rng, 4, sizes, dtype), Curve(tree, rng, 4, sizes, dtype)
     parameters = [model.a, model.b, schedules.num.raw, schedules.cat.raw]
     before = [p.detach().clone() for p in parameters]
-    optimizer = torch.optim.SGD(parameters, lr=lr)
-    data = tree.load("table").Rows(normal(rng, rows, 4), categories(rng, rows, sizes))
+    parts = [{"params": parameters[:2]}, {"params": parameters[2:]}]
+    optimizer = torch.optim.SGD(parameters if groups == 1 else parts, lr=lr)
+    data = tree.load("table").Rows(normal(rng, rows, 4).to(dtype), categories(rng, rows, sizes))
     kept = data.cat.clone()
     generator = rng.torch.generator()
     step = tree.load("training").train_step
@@ -206,7 +223,7 @@ def trained(tree, rng, rows=5, sizes=SIZES, steps=2, lr=0.1, frozen=False, **set
     }
 
 
-@case(seeds=2, rtol=1e-4, covers=["src/training.py", "src/losses.py", "src/schedules.py"])
+@case(seeds=2, rtol=1e-8, covers=["src/training.py", "src/losses.py", "src/schedules.py"])
 def training_steps(tree, rng):
     return {
         "default": trained(tree, rng),
@@ -216,7 +233,13 @@ def training_steps(tree, rng):
         "only categories": trained(tree, rng, steps=1, weight_num=0, lr=1e-3),
         "one row": trained(tree, rng, rows=1, sizes=(3,), steps=1),
         "many rows": trained(tree, rng, rows=16, steps=1),
+        "two groups": trained(tree, rng, steps=1, max_norm=0.5, groups=2),
     }
+
+
+@case(seeds=1, rtol=1e-3, atol=1e-5, covers=["src/training.py"])
+def training_steps_in_single_precision(tree, rng):
+    return trained(tree, rng, steps=1, dtype=torch.float32, lr=1e-3)
 
 
 @case(seeds=1, covers=["src/training.py"])
@@ -256,7 +279,11 @@ def guided_predictions(tree, rng):
         ("categories", [], [2], 2.0),
         ("nothing", [], [], 2.0),
         ("zero", [0, 2], [0, 2], 0.0),
+        ("sure", [0], [1, 2], 0.5),
     ]:
+        if name == "sure":
+            joint = make(joint.noise, 2000 * joint.logits)
+            kept = [part.clone() for part in joint]
         alone = make(normal(rng, 6, len(nums)), normal(rng, 6, sum(SIZES[j] for j in cats)))
         given = [part.clone() for part in alone]
         made = module.guided_prediction(joint, alone, nums, cats, omega, SIZES)
@@ -284,11 +311,37 @@ def disturbed_rows(tree, rng):
         ("standing", 0.4, 0.4),
         ("data", 0.0, 0.0),
         ("noise", 1.0, 1.0),
+        ("late", 0.9995, 0.9999),
     ]:
         generator = rng.torch.generator()
         with torch.no_grad():
             made = disturb(rows, s, t, schedules, SIZES, generator)
         out[name] = {**as_dict(made), "next": torch.rand(1, generator=generator)}
+    return out
+
+
+@case(seeds=1, rtol=1e-3, atol=1e-5, covers=["src/sampler.py", "src/imputation.py"])
+def rows_in_single_precision(tree, rng):
+    sampler, make = tree.load("sampler"), tree.load("table").Rows
+    schedules = schedules_of(tree, rng, dtype=torch.float32)
+    model = Curve(tree, rng, dtype=torch.float32)
+    rows = make(rng.torch.normal(8, 4), categories(rng, 8, SIZES, masks=0.5))
+    known = make(rng.torch.normal(8, 4), categories(rng, 8, SIZES))
+    flags = torch.tensor([True, False, False, True]), torch.tensor([False, True, False])
+    runs = {
+        "disturbed": lambda g: sampler.disturb(rows, 0.2, 0.5, schedules, SIZES, g),
+        "reversed": lambda g: sampler.reverse_step(model, rows, 0.5, 0.3, 0.1, schedules, SIZES, g),
+        "imputed": lambda g: tree.load("imputation").impute(
+            model, known, *flags, 2, 2, 0.1, schedules, SIZES, g
+        ),
+    }
+    out = {}
+    for name, run in runs.items():
+        generator = rng.torch.generator()
+        model.seen.clear()
+        with torch.no_grad():
+            out[name] = as_dict(run(generator))
+        out[name] |= {"seen": [look["t"] for look in model.seen], "next": torch.rand(1, generator=generator)}
     return out
 
 

@@ -54,6 +54,7 @@ def a_category_is_where_the_cdf_passes_the_number(out, ref):
             assert np.all(u < cdf[rows, drawn] + 1e-9), f"{name}: the category comes too early"
         assert np.all(out[name]["none"] == 0)
         assert np.all(out[name]["all"] == np.array(sizes) - 1)
+    assert np.all(out["just before"] == 0) and np.all(out["just after"] == 1), "edges are in double precision"
 
 
 @check("draws_at_the_edges")
@@ -86,6 +87,10 @@ def the_loss_is_the_weighted_surprise_of_masks(out, ref):
         near(out[name]["loss"], want, name)
         near(out[name]["open"], 0, "what is not masked costs nothing")
     near(out["blocked"], [np.log(1 + np.exp(-0.5))], "an impossible category that is not masked")
+    near(out["gradients of the blocked"][0][0, :3], 0, "what is not masked has no gradient")
+    near(out["gradients of the blocked"][1], [0, np.log(1 + np.exp(-0.5))], "gradient of k")
+    assert np.all(out["impossible"] == np.inf), "an impossible category that is masked"
+    assert np.isfinite(out["surprised"]["loss"]).all(), "the logarithm of an underflow"
 
 
 @check("training_steps")

@@ -42,6 +42,9 @@ def fixed_points_of_random_slopes(tree, rng):
         "below": module.positive_fixed_point(below),
         "number": module.positive_fixed_point(torch.tensor(2.5, dtype=torch.float64)),
         "rates": module.contraction_rate(above),
+        "rates of extreme slopes": module.contraction_rate(
+            torch.tensor([1.0, 1.0001, 1.001, 6.0, 8.0, 10.0]).double()
+        ),
         "rates below": module.contraction_rate(below),
         "slopes below": below,
         "untouched": torch.equal(above, before),
@@ -88,6 +91,7 @@ def paths_through_scalar_layers(tree, rng):
         "shared": follow(x, shared),
         "own": follow(x, own),
         "one": follow(x, shared[:1]),
+        "steep": follow(x, 30 * shared),
         "number": follow(torch.tensor(0.7), shared.float()),
         "long": follow(x, torch.full((300,), 2.0, dtype=torch.float64))[-1],
         "untouched": torch.equal(x, before),
@@ -100,7 +104,15 @@ SHAPES = [(4, 4), (4, 8), (8, 4), (7, 3), (1, 5), (5, 1), (2, 3)]
 @case(seeds=1, covers=["src/initialization.py"])
 def anchors_of_several_shapes(tree, rng):
     anchors = tree.load("initialization").anchor_matrix
+    usual = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        other = anchors(3, 2)
+    finally:
+        torch.set_default_dtype(usual)
     return {
+        "another default": other,
+        "very tall": anchors(11, 3),
         **{f"{a} x {b}": anchors(a, b) for a, b in SHAPES},
         "double": anchors(3, 2, torch.float64),
         "half": anchors(2, 3, torch.float16),
@@ -114,11 +126,12 @@ def proposed_weights(tree, rng):
     for n_out, n_in in SHAPES:
         for dtype, alpha in [(torch.float32, 0.085), (torch.float64, 0.4), (torch.float64, 0.0)]:
             weight = torch.full((n_out, n_in), 9.0, dtype=dtype)
+            memory = weight.data_ptr()
             found = init(weight, alpha, rng.torch.generator())
             results[f"{n_out} x {n_in}, {alpha}"] = {
                 "weight": found,
                 "noise": torch.randn(n_out, n_in, generator=rng.torch.generator(), dtype=dtype),
-                "same": found is weight,
+                "same": found is weight and found.data_ptr() == memory,
             }
     default = torch.empty(6, 4)
     generator = rng.torch.generator()
@@ -146,6 +159,10 @@ def weights_that_are_refused(tree, rng):
     }
 
 
+class OwnLinear(nn.Linear):
+    """A kind of linear layer that only this network has."""
+
+
 class Nested(nn.Module):
     """Linear layers in several places, some without bias, and other modules between."""
 
@@ -155,6 +172,7 @@ class Nested(nn.Module):
         self.block = nn.Sequential(nn.LayerNorm(5), nn.Linear(5, 2, bias=False), nn.Tanh())
         self.conv = nn.Conv1d(2, 2, 1)
         self.last = nn.Linear(2, 4)
+        self.own = OwnLinear(4, 3)
 
 
 def filled(network):
@@ -192,6 +210,7 @@ def initialized_networks(tree, rng):
         raises(lambda: module.initialize_network_(nn.Conv1d(2, 2, 1))),
         raises(lambda: module.initialize_network_(nn.Sequential())),
         raises(lambda: module.initialize_network_(nn.Linear(2, 2))),
+        raises(lambda: module.initialize_network_(nn.Linear(2, 2), "xavier_normal", -1.0)),
     ]
     return results
 
@@ -213,6 +232,7 @@ def slopes_of_neurons(tree, rng):
             "x": x,
             "slopes": module.effective_slopes(weight, x),
             "holes": module.effective_slopes(weight, holes),
+            "faint": [module.effective_slopes(weight, scale * x) for scale in (1e-9, 1e-14)],
             "deviation": module.slope_deviation(x, 0.3),
             "deviation of holes": module.slope_deviation(holes, 0.3),
             "untouched": torch.equal(holes, before),
@@ -225,7 +245,7 @@ def slopes_of_neurons(tree, rng):
 def statistics_of_activations(tree, rng):
     module = tree.load("propagation")
     results = {}
-    for widths, scale in [([3, 8, 6, 2], 1.0), ([4, 4, 4, 4, 4, 1], 3.0), ([2, 5, 1], 0.3)]:
+    for widths, scale in [([3, 8, 6, 2], 1.0), ([4, 4, 4, 4, 4, 1], 3.0), ([2, 5, 1], 0.3), ([3, 7, 1], 1e-5)]:
         network = network_of(tree, rng, widths, scale)
         x = rng.torch.normal(7, widths[0]).double()
         hidden, h = [], x
@@ -275,8 +295,8 @@ def statistics_at_the_edges(tree, rng):
 def norms_of_gradients(tree, rng):
     module = tree.load("propagation")
     results = {}
-    for widths in ([3, 6, 5, 2], [4, 4, 4, 4, 4, 1], [2, 3]):
-        network = network_of(tree, rng, widths, 1.5)
+    for widths, scale in [([3, 6, 5, 2], 1.5), ([4, 4, 4, 4, 4, 1], 1.5), ([2, 3], 1.5), ([5, 5, 2], 8.0)]:
+        network = network_of(tree, rng, widths, scale)
         x = rng.torch.normal(5, widths[0]).double()
         upstream = rng.torch.normal(5, widths[-1]).double()
         before = x.clone()

@@ -82,6 +82,7 @@ def masks_from_orders(tree, rng):
                 "all": masks(orders, torch.ones(b)),
                 "too much": masks(orders, torch.full((b,), 1.7)),
                 "half": masks(orders, torch.full((b,), 0.5)),
+                "just above": masks(orders, ((n // 2 + 1e-9) / n + torch.zeros(b)).double() + 1e-9),
             }
         )
     return runs
@@ -146,6 +147,7 @@ def guided_draws(tree, rng):
     return {
         "runs": runs,
         "halves": [draw(halves[None], torch.tensor([u]), 1.0, 1.0) for u in (0.0, 0.4, 0.5, 0.9)],
+        "just below": draw(torch.zeros(1, 3, 2), torch.tensor([0.5 - 2.0**-40, 0.5, 0.0]).double(), 1.0, 1.0),
         "block": [draw(block, numbers, 0.8, 2.0), draw(block[:1], numbers, 2.0, 2.0)],
         "fine": draw(fine[None], tail, 1.0, 1.0) > 0,
         "refused": [
@@ -388,6 +390,7 @@ def steps_of_training(tree, rng):
         groups = [{"params": parameters[:3]}, {"params": parameters[3:]}]
         optimizer = Descent(groups, 7.0)
         averages = {name: p.detach().clone() for name, p in model.named_parameters()}
+        given = {name: (average, average.data_ptr()) for name, average in averages.items()}
         generator = rng.torch.generator()
         losses, rates = [], []
         for number in range(3):
@@ -402,6 +405,10 @@ def steps_of_training(tree, rng):
             "rates": rates,
             "after": torch.rand(2, generator=generator),
             "averages": averages,
+            "in place": all(
+                averages[name] is average and average.data_ptr() == memory
+                for name, (average, memory) in given.items()
+            ),
             "parameters": dict(model.named_parameters()),
         }
     before = [p.detach().clone() for p in parameters]
@@ -411,6 +418,10 @@ def steps_of_training(tree, rng):
             model.pixel_level.head.bias[0] = value
         arguments = (model, averages, optimizer, images, labels, generator, 9)
         refused.append(raises(lambda a=arguments: step(*a, rate=0.1, warmup=2)))
+    with torch.no_grad():  # a value that occurs becomes impossible: the loss is infinite, and no NaN
+        model.pixel_level.head.bias[0] = -math.inf
+    arguments = (model, averages, optimizer, 0 * images, labels, generator, 9)
+    refused.append(raises(lambda: step(*arguments, rate=0.1, warmup=2)))
     same = all(torch.equal(a, p) for a, p in zip(before, parameters) if p is not model.pixel_level.head.bias)
     finite = all(bool(average.isfinite().all()) for average in averages.values())
     rates = [group["lr"] for group in optimizer.param_groups]

@@ -60,6 +60,13 @@ def min_p_of_random_logits(tree, rng):
     return random_runs(rng, min_p, [1.0, 0.5, 0.3, 0.1, 0.05, 0.01, 0.0])
 
 
+@case(seeds=2, covers=["src/truncation.py"])
+def min_p_of_wide_logits(tree, rng):
+    min_p = tree.load("truncation").min_p_filter
+    logits = rng.torch.normal(4, 40, std=12.0)
+    return [min_p(logits, v) for v in (1e-3, 1e-6, 1e-9, 1e-12, 1e-15)]
+
+
 @case(seeds=1, covers=["src/truncation.py"])
 def min_p_of_special_logits(tree, rng):
     min_p = tree.load("truncation").min_p_filter
@@ -163,6 +170,20 @@ SETTINGS = {
     "top_k_then_typical": {"top_k": 4, "typical_p": 0.3},
     "typical_then_top_p": {"typical_p": 0.8, "top_p": 0.5},
     "top_p_then_min_p": {"top_p": 0.8, "min_p": 0.2},
+    "nearly_greedy": {"temperature": 1e-4},
+    **{
+        f"{name} at {temperature}{' last' * last}": {
+            name: value,
+            "temperature": temperature,
+            "temperature_last": last,
+            "min_tokens_to_keep": 1 + last,
+        }
+        for name, value in [
+            ("top_k", 3), ("typical_p", 0.5), ("top_p", 0.5), ("min_p", 0.2), ("epsilon", 0.1), ("eta", 0.2)
+        ]
+        for temperature in (0.4, 2.5)
+        for last in (False, True)
+    },
     "min_p_then_epsilon": {"min_p": 0.2, "epsilon": 0.2},
     "epsilon_then_eta": {"epsilon": 0.06, "eta": 0.5},
     "all": {
@@ -236,6 +257,9 @@ def temperature_zero_is_greedy(tree, rng):
             LADDER, settings(temperature=0.0, min_p=0.1, top_k=3, min_tokens_to_keep=2)
         ),
         "tiny": distribution(LADDER, settings(temperature=0.01)),
+        "tiny and near": [
+            distribution(t * LADDER.double(), settings(temperature=t)) for t in (1e-3, 1e-5, 1e-9)
+        ],
     }
 
 
@@ -295,6 +319,7 @@ def draws_at_the_edges(tree, rng):
         "scaled": many(6 * quarters, [0.0, 0.1, 0.25, 0.3, 0.5, 0.75, largest]),
         "halves": many(torch.tensor([1.0, 1.0]), [0.0, 0.4999, 0.5, largest]),
         "fine": many(torch.tensor([1.0, 1e-9, 1.0]), [0.25, 0.5, 0.75]),
+        "finer": many(torch.tensor([1.0, 1e-9, 3e-9, 1.0]), [0.25, 0.5, 0.75]),
         "double": draw(quarters.double(), torch.tensor(0.6, dtype=torch.float64)),
         "number": draw(quarters, torch.tensor(0.6)),
         "single": many(torch.tensor([3.0]), [0.0, 0.9]),
@@ -391,6 +416,9 @@ def texts_of_a_model_that_looks_back(tree, rng):
         "made": fields(made),
         "endless": fields(endless),
         "again": fields(again),
+        "double numbers": fields(
+            generation.generate(model, prompts, settings(), uniforms.double(), 2, 6)
+        ),
         "seen": seen,
         "learns": again.log_probs.requires_grad,
     }
@@ -546,6 +574,7 @@ def accuracy_of_special_votes(tree, rng):
         "subsets": [one(["a", "b", "b", "a", "a"], votes) for votes in (1, 2, 3, 4, 5)],
         "uneven": [accuracy([["a", "b"], ["a", "a", "a", "b"]], ["a", "a"], v) for v in (1, 2)],
         "spelling": one(["A", "a ", "a"], 3),
+        "an empty answer": [one(["", "", "a"], 3), one(["", "", "a"], 3, "")],
         "refused": [
             raises(lambda: accuracy([], [], 1)),
             raises(lambda: accuracy([["a"]], [], 1)),

@@ -224,6 +224,7 @@ def draws_of_zero_and_of_almost_one(out, ref):
     assert out["scaled"].tolist() == [1, 1, 2, 2, 4, 4, 4]
     assert out["halves"].tolist() == [0, 0, 1, 1]
     assert out["fine"].tolist() == [0, 1, 2], "weights must be added up in double precision"
+    assert out["finer"].tolist() == [0, 2, 3], "so must be the product with the number"
     assert out["number"].shape == ()
     assert out["number"].dtype == np.int64
 

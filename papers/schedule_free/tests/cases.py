@@ -24,6 +24,7 @@ def warm_up_factors(tree, rng):
         "two": [factor(step, 2) for step in range(1, 4)],
         "one": [factor(step, 1) for step in (1, 2, 3)],
         "none": [factor(step, 0) for step in (1, 2, 50)],
+        "types": [type(factor(step, n)).__name__ for step, n in ((1, 0), (3, 2), (1, 2))],
         "bad": [
             raises(lambda: factor(0, 3)),
             raises(lambda: factor(0, 0)),
@@ -38,11 +39,12 @@ def warm_up_factors(tree, rng):
 @case(seeds=3, rtol=1e-9, atol=1e-12, covers=["src/weighting.py"])
 def coefficients_over_many_steps(tree, rng):
     weighting = tree.load("weighting")
-    settings = [(0.0, 2.0), (1.0, 0.0), (2.0, 1.0), (0.5, 3.0), (0.0, 0.0), (3.0, 2.0)]
+    settings = [(0.0, 2.0), (0.0, 2.0), (1.0, 0.0), (2.0, 1.0), (0.5, 3.0), (0.0, 0.0), (3.0, 2.0)]
     runs = []
     for r, power in settings:
         progress = weighting.Progress()
-        lrs = [float(lr) for lr in rng.numpy.uniform(0.05, 1.5, 9)]
+        size = 1e-6 if len(runs) in (1, 3) else 1.0
+        lrs = [float(lr) for lr in size * rng.numpy.uniform(0.05, 1.5, 9)]
         rows = []
         for lr in lrs:
             before = tuple(progress)
@@ -250,6 +252,7 @@ def switching_between_x_and_y(tree, rng):
     params = parameters(rng, shapes=((3,), (2, 2)))
     targets = [rng.torch.normal(*p.shape).double() for p in params]
     identities = [id(p) for p in params]
+    memory = [p.data_ptr() for p in params]
     optimizer = module.ScheduleFreeSGD(params, 0.1, beta=0.75)
     seen = [look(optimizer)]
     for switch in ("eval", "train"):
@@ -277,6 +280,7 @@ def switching_between_x_and_y(tree, rng):
         "errors": [error, closure_error],
         "closure_called": len(called),
         "same_parameters": identities == [id(p) for p in params],
+        "same_memory": memory == [p.data_ptr() for p in params],
         "requires_grad": [p.requires_grad for p in params],
     }
 
@@ -299,7 +303,56 @@ def groups_in_different_modes(tree, rng):
     optimizer.train()
     set_gradients([*params, late], [*targets, torch.zeros(2).double()])
     optimizer.step()
-    return {"mixed": mixed, "all_at_x": all_at_x, "after": look(optimizer)}
+    after = look(optimizer)
+    groups = list(optimizer.param_groups)
+    optimizer.param_groups[:] = groups[:1]
+    optimizer.eval()
+    optimizer.param_groups[:] = groups
+    apart = [optimizer.training, raises(optimizer.step), look(optimizer)]
+    optimizer.train()
+    together = look(optimizer)
+    optimizer.param_groups[:] = groups[1:]
+    optimizer.eval()
+    optimizer.param_groups[:] = groups
+    optimizer.eval()
+    everything = look(optimizer)
+    return {
+        "mixed": mixed,
+        "all_at_x": all_at_x,
+        "after": after,
+        "apart": apart,
+        "together": together,
+        "everything": everything,
+    }
+
+
+@case(seeds=1, rtol=1e-7, atol=1e-9, covers=["src/optimizers.py"])
+def tensors_that_are_changed_in_place(tree, rng):
+    module = tree.load("optimizers")
+    outputs = {}
+    for name in ("ScheduleFreeSGD", "ScheduleFreeAdamW"):
+        params = parameters(rng, shapes=((2, 3), (2,)))
+        targets = [rng.torch.normal(*p.shape).double() for p in params]
+        optimizer = getattr(module, name)([{"params": [p]} for p in params], 0.1, warmup_steps=3)
+
+        def memory(optimizer=optimizer, params=params):
+            states = [optimizer.state[p] for p in params[:1]]
+            kept = [s[key].data_ptr() for s in states for key in ("z", "v") if key in s]
+            return kept + [p.data_ptr() for p in params]
+
+        seen = []
+        set_gradients(params, targets)
+        params[1].grad = None
+        optimizer.step()
+        before = memory()
+        for _ in range(2):
+            set_gradients(params, targets)
+            params[1].grad = None
+            optimizer.step()
+            seen.append({"same": memory() == before, "look": look(optimizer)})
+        loss = torch.tensor(3.0, requires_grad=True)
+        outputs[name] = {"seen": seen, "the loss itself": optimizer.step(lambda: loss) is loss}
+    return outputs
 
 
 @case(seeds=1, rtol=1e-7, atol=1e-9, covers=["src/optimizers.py"])
@@ -402,6 +455,8 @@ def matrices_of_the_averages(tree, rng):
         ([0.5], 0.5),
         ((1, 1, 1, 1, 1), 0),
         ([1.0, 0.0], 0.75),
+        ([1e-12, 1.0, 1e-12], 0.5),
+        ([2.0, 1.0, 3.0], [0.25]),
     ]
     outputs = []
     for w, beta in arguments:
@@ -419,6 +474,7 @@ def arguments_that_make_no_average(tree, rng):
         ([], 0.5),
         ([[1.0], [2.0]], 0.5),
         (np.ones((2, 2)), 0.5),
+        (np.ones((1, 3)), 0.5),
         ([0.0, 1.0], 0.5),
         ([1.0, -0.5, 2.0], 0.5),
         ([-1.0, -1.0], 0.5),
@@ -593,6 +649,35 @@ def batch_norm_when_something_is_wrong(tree, rng):
         "plain_modes": [m.training for m in plain.modules()],
         "plain_kept": all(torch.equal(v, before[k]) for k, v in plain.state_dict().items()),
     }
+
+
+class OwnNorm(nn.modules.batchnorm._BatchNorm):
+    """A BatchNorm layer of a kind that torch does not know."""
+
+    def _check_input_dim(self, input):
+        pass
+
+
+@case(seeds=2, rtol=1e-8, atol=1e-10, covers=["src/training.py"])
+def batch_norm_of_every_kind(tree, rng):
+    module = tree.load("training")
+    outputs = {}
+    for name, layer, shape in [
+        ("line", nn.BatchNorm1d(3), (5, 3, 4)),
+        ("image", nn.BatchNorm2d(3), (4, 3, 2, 2)),
+        ("volume", nn.BatchNorm3d(3, momentum=0.4), (4, 3, 2, 2, 3)),
+        ("synchronised", nn.SyncBatchNorm(3), (4, 3, 2, 2)),
+        ("own", OwnNorm(3), (4, 3, 2)),
+        ("instance", nn.InstanceNorm1d(3, affine=True, track_running_stats=True), (4, 3, 5)),
+    ]:
+        model = nn.Sequential(layer, nn.Flatten()).double().eval()
+        layer.running_mean.copy_(rng.torch.normal(3))
+        with torch.no_grad():
+            layer.weight.copy_(rng.torch.normal(3))
+        batches = [rng.torch.normal(*shape, mean=m, std=2.0).double() for m in (-1.0, 0.0, 3.0)]
+        module.recalibrate_batch_norm(model, batches)
+        outputs[name] = statistics(model)
+    return outputs
 
 
 @case(seeds=1, rtol=1e-6, atol=1e-8, covers=["src/training.py"])

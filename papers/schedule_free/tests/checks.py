@@ -326,7 +326,7 @@ def rows_sum_to_one_in_float64(out, ref):
 
 @check("arguments_that_make_no_average")
 def bad_weights_and_shares_are_refused(out, ref):
-    assert out == ["ValueError"] * 12, "bad weights or shares must raise ValueError"
+    assert out == ["ValueError"] * 13, "bad weights or shares must raise ValueError"
 
 
 @check("responses_to_gradients")
