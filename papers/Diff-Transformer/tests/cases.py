@@ -93,6 +93,9 @@ def maps_of_attention(tree, rng):
         (1, 4, 4, 0.7, 1e12),
     ]:
         attention = filled(rng, make(16, 2, layer), std)
+        if std > 1:  # a large product, whatever is drawn
+            attention.lambda_q1.data.abs_()
+            attention.lambda_k1.data.abs_().add_(0.5)
         queries = (size * rng.torch.normal(3, steps, 4, 4)).double().requires_grad_()
         keys = rng.torch.normal(3, seen, 4, 4).double()
         found = attention.maps(queries, keys)

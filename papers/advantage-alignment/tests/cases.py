@@ -147,6 +147,7 @@ def quadrants(tree, rng):
         "other": other,
         "dones": dones,
         "shares": shares(own, other, dones, 0.9),
+        "faint": shares(1e-12 * own, 1e-12 * other, dones, 0.9),
         "coarse": shares(coarse, rough, flags(rng, 5, 9), 0.5),
         "positive": shares(own.abs(), other.abs(), dones, 0.9),
         "negative": shares(-own.abs(), other.abs(), dones, 0.9),
