@@ -17,10 +17,11 @@ def _cost(submission, images):
     bits = []
 
     def reveal(pixel, probabilities):
-        where = int(array(pixel, shape=(), name="the pixel's number"))
+        number = float(array(pixel, shape=(), name="the pixel's number"))
         p = array(probabilities, shape=(TEST, LEVELS), name="the probabilities")
-        if not 0 <= where < SIDE * SIDE or told[where]:
-            raise Refused(f"pixel {where} is none, or was told before")
+        where = int(number)
+        if where != number or not 0 <= where < SIDE * SIDE or told[where]:
+            raise Refused(f"pixel {number:g} is none, or was told before")
         if (p < 0).any() or (np.abs(p.sum(1) - 1) > 1e-6).any():
             raise Refused("a row is no distribution: not negative, with the sum 1")
         told[where] = True

@@ -56,8 +56,8 @@ def tell(train, reveal, images, levels):
     x = np.concatenate([told(half, rest, i, j) for i, j in places]).astype(np.float32)
     y = np.concatenate([rest[:, i, j] for i, j in places])
     w, first, second = np.zeros((3, x.shape[1]), dtype=np.float32)
-    for step in range(1, 301):
-        rows = np.random.randint(0, len(y), 1000)
+    for step in range(1, 161):
+        rows = np.random.randint(0, len(y), 600)
         logits = np.einsum("rkl,k->rl", x[rows], w)
         p = np.exp(logits - logits.max(1, keepdims=True))
         p /= p.sum(1, keepdims=True)
@@ -65,7 +65,7 @@ def tell(train, reveal, images, levels):
         slope = np.einsum("rkl,rl->k", x[rows], p) / len(rows) + 1e-4 * w
         first = 0.9 * first + 0.1 * slope
         second = 0.99 * second + 0.01 * slope**2
-        rate = 0.02 * min(1.0, 2 - step / 150) / (1 - 0.9**step)
+        rate = 0.02 * min(1.0, 2 - step / 80) / (1 - 0.9**step)
         w = w - rate * first / (np.sqrt(second / (1 - 0.99**step)) + 1e-8)
     whole = tables(train)
     seen = np.zeros((images, side, side), dtype=int)

@@ -21,7 +21,7 @@ def tell(train, reveal, images, levels):
     frame = framed(train)
     x = np.concatenate([inputs(frame, i, j).astype(np.float32) for i, j in places])
     y = np.concatenate([train[:, i, j] for i, j in places])
-    hidden, steps = 80, 700
+    hidden, steps = 64, 450
     sizes = [(x.shape[1], hidden), (hidden,), (hidden, levels), (levels,)]
     weights = [np.random.normal(0, 0.09, s).astype(np.float32) if len(s) == 2 else np.zeros(s, np.float32) for s in sizes]
     first, second = [np.zeros_like(w) for w in weights], [np.zeros_like(w) for w in weights]
@@ -33,7 +33,7 @@ def tell(train, reveal, images, levels):
         return h, p / p.sum(1, keepdims=True)
 
     for step in range(1, steps + 1):
-        rows = np.random.randint(0, len(y), 512)
+        rows = np.random.randint(0, len(y), 400)
         h, p = forward(x[rows])
         p[np.arange(len(rows)), y[rows]] -= 1
         p /= len(rows)
