@@ -1,0 +1,2 @@
+def tell(train, reveal, images, levels):
+    return None

@@ -1,0 +1,2 @@
+def distances(counts, steps, pairs):
+    return np.zeros(len(pairs))
