@@ -223,7 +223,7 @@ def trained(tree, rng, rows=5, sizes=SIZES, steps=2, lr=0.1, dtype=torch.float64
     }
 
 
-@case(seeds=2, rtol=1e-8, covers=["src/training.py", "src/losses.py", "src/schedules.py"])
+@case(seeds=2, rtol=1e-9, atol=1e-11, covers=["src/training.py", "src/losses.py", "src/schedules.py"])
 def training_steps(tree, rng):
     return {
         "default": trained(tree, rng),
