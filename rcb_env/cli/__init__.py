@@ -12,6 +12,7 @@ serve.py     rcb serve
 grade.py     rcb grade
 results.py   rcb report, rcb trajectory
 compare.py   rcb compare; forms.py: the files that both write
+items.py     rcb items
 view.py      rcb view
 export.py    rcb export
 browse.py    rcb list, rcb show

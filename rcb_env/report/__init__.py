@@ -6,6 +6,8 @@ intervals.py   confidence intervals over papers
 summary.py     one run in numbers
 comparison.py  runs side by side: what else differs, and rates by effort
 open_scores.py  the scores of open challenges, and their curve over test runs, tokens and money
+items.py       challenges as the items of a test: difficulty, discrimination
+item_sources.py  what they are computed from: run folders, a table of published results
 slices.py      rates of parts of a run: by size, scope, nesting
 sheets.py      reports as plain tables of text: Markdown, LaTeX, pages
 tables.py      both as tables in a terminal

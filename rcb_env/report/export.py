@@ -1,11 +1,13 @@
-"""A run for other programs: one JSON object, or a CSV with one row for each planned episode."""
+"""For other programs: a run as one JSON object, or a CSV of its planned episodes; challenges as a CSV."""
 
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 
+from rcb_env.report.items import Item, ItemAnalysis
 from rcb_env.report.summary import RunSummary, plan_of
 from rcb_env.runs.store import RunStore
 
@@ -73,6 +75,17 @@ def to_csv(store: RunStore) -> str:
     writer = csv.DictWriter(out, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows.values())
+    return out.getvalue()
+
+
+def items_csv(found: ItemAnalysis) -> str:
+    """One row for each challenge, as `rcb items` orders them; what is not known is an empty cell."""
+    out = io.StringIO(newline="")
+    names = [field.name for field in dataclasses.fields(Item)]
+    writer = csv.DictWriter(out, names, lineterminator="\n")
+    writer.writeheader()
+    for item in found.items:
+        writer.writerow({**dataclasses.asdict(item), "challenge": _cell(item.challenge)})
     return out.getvalue()
 
 

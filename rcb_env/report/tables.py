@@ -16,12 +16,14 @@ from rich.table import Table
 
 from rcb_env.errors import counted
 from rcb_env.report.comparison import ByEffort, RunPair
+from rcb_env.report.items import FINDINGS, SAYS_NOTHING, Item, ItemAnalysis
 from rcb_env.report.open_scores import OpenScores
 from rcb_env.report.scoring import OPEN_STATES, Rate
 from rcb_env.report.summary import RunSummary
 
 EPISODE = ("challenge", "sample", "status", "end_reason", "steps", "test_runs")  # what a list says
 _NAMED = 12  # challenges of one state in a line
+_ITEMS = 30  # challenges in a table of items
 
 
 def rate_text(rate: Rate | None) -> str:
@@ -285,6 +287,55 @@ def print_comparison(console: Console, pair: RunPair, *, brief: bool = False) ->
     for effort in pair.efforts:
         if len(effort.limits) > 1:
             console.print(effort_table(effort))
+
+
+def items_table(items: Sequence[Item]) -> Table:
+    """One row per challenge: who solved it, and how that goes with the rest."""
+    table = Table()
+    table.add_column("challenge", overflow="fold")
+    for name in ("lines", "solved by", "percent", "discrimination", "95 %"):
+        table.add_column(name, justify="right")
+    table.add_column("look at it")
+    for item in items:
+        interval = "n/a" if item.low is None else f"{item.low:+.2f} to {item.high:+.2f}"
+        table.add_row(
+            escape(item.challenge),
+            str(item.lines),
+            f"{item.solved_by} of {item.agents}",
+            f"{item.solved:.1f}",
+            "n/a" if item.discrimination is None else f"{item.discrimination:+.2f}",
+            interval,
+            item.finding or "",
+        )
+    return table
+
+
+def print_items(console: Console, found: ItemAnalysis, *, every: bool = False) -> None:
+    """Print challenges as the items of a test.
+
+    Args:
+        console: where to.
+        found: what to print.
+        every: all challenges, not the first ones only.
+    """
+    dividing = [item for item in found.items if item.finding not in SAYS_NOTHING]
+    shown = found.items if every else dividing[:_ITEMS]
+    console.print(items_table(shown))
+    lines = []
+    if not every and len(shown) < len(dividing):
+        lines.append(
+            f"{len(dividing) - len(shown)} more divide agents: --all, --csv and --json give every challenge"
+        )
+    told = f"{counted(len(found.items), 'challenge')}, {counted(len(found.agents), 'agent')}"
+    if found.reliability is not None:
+        told += f"; reliability of the agents' order (Cronbach's alpha): {found.reliability:.2f}"
+    lines.append(told)
+    for finding, meaning in FINDINGS.items():
+        names = {item.challenge: 1 for item in found.items if item.finding == finding}
+        if names:
+            lines.append(f"{finding} ({meaning}): {len(names)}: {_named(names)}")
+    for line in (*lines, *found.notes):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _number(value: float | None) -> str:

@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import csv
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 
+from rcb_env.report.item_sources import of_table
+from rcb_env.report.items import BELOW_ZERO, EVERYBODY, NEGATIVE, NOBODY, WEAKER_ONLY
 from rcb_env.report.scoring import Planned, score
 
 FILES = ("official_results.csv", "official_models.csv", "official_papers.csv")
 
 
-def _rows(name: str) -> list[dict[str, str]]:
+def _folder() -> Path:
     default = Path(__file__).resolve().parents[2].parent / "shared" / "data"
-    folder = Path(os.environ.get("RCB_SHARED_DATA") or default)
+    return Path(os.environ.get("RCB_SHARED_DATA") or default)
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    folder = _folder()
     if not (folder / name).is_file():
         pytest.skip(f"{name} is not in {folder}: set RCB_SHARED_DATA to the folder that holds it")
     with (folder / name).open(encoding="utf-8", newline="") as file:
@@ -81,3 +87,24 @@ def test_the_clustered_interval_holds_the_rate_of_every_model(
         assert rate.interval is not None
         assert rate.value is not None
         assert rate.interval.low < rate.value < rate.interval.high
+
+
+def test_items_of_the_published_results_divide_the_32_models() -> None:
+    published = {row["model"]: float(row["pass_rate"]) for row in _rows("official_models.csv")}
+    found = of_table(_folder() / "official_results.csv")
+    assert found.agents == pytest.approx(published)
+    assert found.common == len(found.items) == 212
+    counts = Counter(item.finding for item in found.items)
+    # Hard for all of them, and consistent: nothing that strong models fail more often for certain.
+    assert (counts[NOBODY], counts[EVERYBODY], counts[NEGATIVE]) == (44, 0, 0)
+    assert {
+        item.challenge for item in found.items if item.finding in (WEAKER_ONLY, BELOW_ZERO)
+    } == {
+        "SISS/losses.py:87",
+        "Diff-Transformer/model.py:43",
+        "llm-sci-use/src/MLE.py:175",
+        "eomt/eomt.py:24",
+    }
+    assert found.reliability == pytest.approx(0.98, abs=0.005)
+    mean = sum(item.solved for item in found.items) / 212
+    assert mean == pytest.approx(sum(published.values()) / 32)
