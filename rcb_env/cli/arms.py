@@ -65,8 +65,11 @@ def _finish(folder: Path, names: list[str], *, quiet: bool, as_json: bool) -> No
     if not quiet:
         shown = console(to_stderr=as_json)
         shown.print(tables.runs_table(summaries))
-        for name, store in list(zip(names, stores, strict=True))[1:]:
-            pair = comparison.compare_runs(stores[0], store, names=(names[0], name))
+        pairs = [
+            comparison.compare_runs(stores[0], store, names=(names[0], name))
+            for name, store in list(zip(names, stores, strict=True))[1:]
+        ]
+        for pair in comparison.corrected(pairs):
             tables.print_comparison(shown, pair, brief=True)
         echo(f"More: rcb report {folder}; rcb compare {folder}", err=True)
     if as_json:

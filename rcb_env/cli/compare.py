@@ -26,7 +26,7 @@ def compare(runs: Sequence[str], brief: bool, as_json: bool, **other_forms: Any)
     It prints the pass rates of both, plain and scaled, and their difference with a 95 % interval (paired, over papers);
     the exact McNemar p-value; the challenges that only one of them solved; and pass rates by test runs, actions, model
     calls, tokens and money. It compares more than two runs, or the runs of a folder (`rcb run --arms` makes one), pair
-    by pair. With --json: one object per line, one for each pair.
+    by pair; then each p-value stands beside what is left of it among so many comparisons (Holm). With --json: one object per line, one for each pair.
     """
     from rcb_env.cli.results import expanded, names_of, tell_problems
     from rcb_env.errors import UsageError
@@ -38,10 +38,12 @@ def compare(runs: Sequence[str], brief: bool, as_json: bool, **other_forms: Any)
     stores = [RunStore.open(folder) for folder in folders]
     if len(stores) < 2:
         raise UsageError(f"{runs[0]} is one run; name another one to compare it with")
-    pairs = [
-        comparison.compare_runs(stores[a], stores[b], names=(names[a], names[b]))
-        for a, b in itertools.combinations(range(len(stores)), 2)
-    ]
+    pairs = comparison.corrected(
+        [
+            comparison.compare_runs(stores[a], stores[b], names=(names[a], names[b]))
+            for a, b in itertools.combinations(range(len(stores)), 2)
+        ]
+    )
     by_name = dict(zip(names, stores, strict=True))
     if forms.give(
         other_forms,

@@ -20,7 +20,7 @@ from itertools import accumulate, groupby
 from typing import Any
 
 from rcb_env.errors import UsageError, counted
-from rcb_env.report.pairing import Comparison, compare
+from rcb_env.report.pairing import Comparison, compare, holm
 from rcb_env.report.scoring import PASSED, Planned, fill_missing
 from rcb_env.report.summary import plan_of, unreported
 from rcb_env.runs.store import RunStore
@@ -89,6 +89,10 @@ class RunPair:
     comparison: Comparison
     """Its warnings begin with what is open in the runs, and go on with what differs."""
     efforts: tuple[ByEffort, ...]
+    p_holm: float | None = None
+    """The test's p-value corrected for all pairs that were compared with this one; None: there is no other."""
+    pairs: int = 1
+    """How many were compared."""
 
     def to_dict(self) -> dict[str, object]:
         """As JSON can hold it."""
@@ -121,6 +125,17 @@ def compare_runs(a: RunStore, b: RunStore, *, names: tuple[str, str]) -> RunPair
         ),
         efforts=tuple(_by_effort(name, sides, common) for name in EFFORTS),
     )
+
+
+def corrected(pairs: Sequence[RunPair]) -> list[RunPair]:
+    """Pairs that are read together, each with its p-value corrected for their number (Holm)."""
+    if len(pairs) < 2:
+        return list(pairs)
+    p_values = holm([pair.comparison.p_value for pair in pairs])
+    return [
+        replace(pair, p_holm=p_value, pairs=len(pairs))
+        for pair, p_value in zip(pairs, p_values, strict=True)
+    ]
 
 
 class Side:

@@ -2,7 +2,8 @@
 
 Guarantees: pure, and nothing random, as `rcb_env.report.scoring`. Only challenges that both runs planned are compared; what
 is still open counts as not passed, widens the bounds and is warned about.
-Source of the paired test: McNemar 1947, in its exact (binomial) form.
+Source of the paired test: McNemar 1947, in its exact (binomial) form; of its correction for many pairs: Holm 1979, "A simple
+sequentially rejective multiple test procedure".
 Not covered: what else differs between two runs (`rcb_env.report.comparison`).
 """
 
@@ -117,6 +118,21 @@ def mcnemar_exact(b: int, c: int) -> float:
         tail += ways
         ways = ways * (n - i) // (i + 1)  # C(n, i + 1), exactly
     return min(1.0, float(2 * tail / 2**n))
+
+
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """P-values of several tests, corrected so that all of them together err once in twenty at 0.05.
+
+    Returns:
+        In the order given: the largest of min(1, (m - rank) p) over the tests with a p no larger, where ranks of the m
+        tests rise from 0 with p.
+    """
+    corrected = [0.0] * len(p_values)
+    so_far = 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        so_far = max(so_far, min(1.0, (len(p_values) - rank) * p_values[place]))
+        corrected[place] = so_far
+    return tuple(corrected)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from rcb_env.report.printable import printable
 from rcb_env.report.scoring import MODEL_FAILURES, OPEN_STATES, Planned
 from rcb_env.report.slices import Slice, by_nesting, by_scope, by_size
 from rcb_env.report.summary import RunSummary, summarize
-from rcb_env.report.tables import interval_text, proven_text, rate_text, score_text
+from rcb_env.report.tables import interval_text, p_text, proven_text, rate_text, score_text
 from rcb_env.runs.store import RunStore
 
 _SET_EQUAL = ("test runs", "tokens", "USD")
@@ -246,7 +246,7 @@ def pair(found: RunPair) -> list[Sheet]:
     columns = ("percent", found.a, found.b, "difference", "95 %")
     note = (
         f"{one.challenges} challenges of {found.papers} papers. {found.a} solved {len(one.only_a_better)} more often,"
-        f" {found.b} {len(one.only_b_better)}; exact McNemar p = {one.p_value:.3g}."
+        f" {found.b} {len(one.only_b_better)}; exact McNemar p = {p_text(found)}."
     )
     better = [(name, found.a) for name in one.only_a_better]
     better += [(name, found.b) for name in one.only_b_better]

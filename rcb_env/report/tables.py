@@ -261,6 +261,14 @@ def effort_table(effort: ByEffort) -> Table:
     return table
 
 
+def p_text(pair: RunPair) -> str:
+    """The p-value of a comparison, and what is left of it among all that were made."""
+    text = f"{pair.comparison.p_value:.3g}"
+    if pair.p_holm is None:
+        return text
+    return f"{text} ({pair.p_holm:.3g} corrected for {pair.pairs} comparisons, Holm)"
+
+
 def print_comparison(console: Console, pair: RunPair, *, brief: bool = False) -> None:
     """Print everything about run B against run A.
 
@@ -274,7 +282,7 @@ def print_comparison(console: Console, pair: RunPair, *, brief: bool = False) ->
     discordant = [("A", comparison.only_a_better), ("B", comparison.only_b_better)]
     lines = [
         f"solved by A more often: {len(discordant[0][1])}; by B: {len(discordant[1][1])};"
-        f" exact McNemar p = {comparison.p_value:.3g}"
+        f" exact McNemar p = {p_text(pair)}"
     ]
     if not brief:
         lines += [f"only {name}: {', '.join(names)}" for name, names in discordant if names]

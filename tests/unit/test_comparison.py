@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
+from rcb_env.cli.main import rcb
 from rcb_env.errors import UsageError
 from rcb_env.play.agent import Usage
-from rcb_env.report.comparison import RunPair, compare_runs
+from rcb_env.report.comparison import RunPair, compare_runs, corrected
 from rcb_env.report.tables import print_comparison
 from rcb_env.runs.store import RunStore
 from tests.made_runs import finish, plan_of
@@ -173,3 +175,27 @@ def test_the_last_limit_holds_every_episode(tmp_path: Path) -> None:
         assert 1 <= len(effort.limits) <= 8
         assert effort.a is not None
         assert effort.a[-1] == pytest.approx(100)
+
+
+def test_p_values_of_many_comparisons_are_corrected_and_of_one_are_not(tmp_path: Path) -> None:
+    plan = {f"A/{n}": 1 for n in range(12)}
+    for name, failed in (("best", 0), ("middle", 2), ("worst", 8)):
+        states = {c: "failed" if n < failed else "passed" for n, c in enumerate(plan)}
+        make(tmp_path / name, states, plan=plan)
+    done = CliRunner().invoke(rcb, ["compare", str(tmp_path), "--json"], standalone_mode=False)
+    pairs = [json.loads(line) for line in done.stdout.splitlines()]
+    found = [(pair["comparison"]["p_value"], pair["p_holm"], pair["pairs"]) for pair in pairs]
+    # best-middle 2 to 0, best-worst 8 to 0, middle-worst 6 to 0.
+    assert [p for p, _, _ in found] == [0.5, 2 / 2**8, 2 / 2**6]
+    assert found[1][1:] == (3 * 2 / 2**8, 3)
+    assert found[2][1:] == (2 * 2 / 2**6, 3)
+    assert found[0][1:] == (0.5, 3)
+    shown = CliRunner().invoke(rcb, ["compare", str(tmp_path), "--brief"], standalone_mode=False)
+    assert "p = 0.00781 (0.0234 corrected for 3 comparisons, Holm)" in shown.stdout
+    markdown = CliRunner().invoke(
+        rcb, ["compare", str(tmp_path), "--markdown"], standalone_mode=False
+    )
+    assert "0.0234 corrected for 3 comparisons" in markdown.stdout
+    one = pair_of(tmp_path / "pair", PASSED, {**PASSED, "A/one": "failed"})
+    assert corrected([one]) == [one]
+    assert "corrected" not in printed(one)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rcb_env.report.pairing import compare, mcnemar_exact
+from rcb_env.report.pairing import compare, holm, mcnemar_exact
 from rcb_env.report.scoring import (
     OPEN_STATES,
     STATES,
@@ -239,6 +239,24 @@ def test_the_clustered_interval_agrees_with_the_normal_approximation_for_many_pa
 def test_mcnemar_exact_is_the_two_sided_binomial_tail(b: int, c: int, p: float) -> None:
     assert mcnemar_exact(b, c) == pytest.approx(p, abs=1e-12)
     assert mcnemar_exact(c, b) == pytest.approx(p, abs=1e-12)
+
+
+def test_holms_correction_is_the_one_of_other_programs() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx((0.03, 0.06, 0.06, 0.02))
+    assert holm([0.4, 0.9]) == pytest.approx((0.8, 0.9))
+    assert holm([0.02]) == (0.02,)
+    assert holm([]) == ()
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holms_correction_keeps_the_order_and_rejects_no_less_than_bonferroni(
+    values: list[float],
+) -> None:
+    found = holm(values)
+    for p, corrected in zip(values, found, strict=True):
+        assert p <= corrected <= min(1.0, len(values) * p) + 1e-12
+    ordered = [corrected for _, corrected in sorted(zip(values, found, strict=True))]
+    assert ordered == sorted(ordered)
 
 
 def test_mcnemar_exact_survives_large_counts() -> None:
