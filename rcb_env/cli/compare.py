@@ -18,9 +18,29 @@ from rcb_env.cli.output import console, echo
 @click.option(
     "--brief", is_flag=True, help="Leave out the rates by effort and the list of challenges."
 )
+@click.option(
+    "--power",
+    is_flag=True,
+    help="Say how many papers or challenges it would take to see a gap.",
+)
+@click.option(
+    "--gap",
+    "gaps",
+    type=click.FloatRange(0.1, 100),
+    multiple=True,
+    metavar="POINTS",
+    help="Say it for this gap in percentage points instead of 2, 5, 10 and 20; may be repeated.",
+)
 @forms.options
 @options.as_json
-def compare(runs: Sequence[str], brief: bool, as_json: bool, **other_forms: Any) -> None:
+def compare(
+    runs: Sequence[str],
+    brief: bool,
+    power: bool,
+    gaps: Sequence[float],
+    as_json: bool,
+    **other_forms: Any,
+) -> None:
     """Compare runs: B against A, on the challenges that both planned.
 
     It prints the pass rates of both, plain and scaled, and their difference with a 95 % interval (paired, over papers);
@@ -31,6 +51,7 @@ def compare(runs: Sequence[str], brief: bool, as_json: bool, **other_forms: Any)
     from rcb_env.cli.results import expanded, names_of, tell_problems
     from rcb_env.errors import UsageError
     from rcb_env.report import comparison, sheets, tables
+    from rcb_env.report.power import GAPS
     from rcb_env.runs.store import RunStore
 
     folders = expanded(runs)
@@ -40,7 +61,9 @@ def compare(runs: Sequence[str], brief: bool, as_json: bool, **other_forms: Any)
         raise UsageError(f"{runs[0]} is one run; name another one to compare it with")
     pairs = comparison.corrected(
         [
-            comparison.compare_runs(stores[a], stores[b], names=(names[a], names[b]))
+            comparison.compare_runs(
+                stores[a], stores[b], names=(names[a], names[b]), gaps=gaps or GAPS
+            )
             for a, b in itertools.combinations(range(len(stores)), 2)
         ]
     )
@@ -62,5 +85,5 @@ def compare(runs: Sequence[str], brief: bool, as_json: bool, **other_forms: Any)
     for number, pair in enumerate(pairs):
         if number:
             shown.print()
-        tables.print_comparison(shown, pair, brief=brief)
+        tables.print_comparison(shown, pair, brief=brief, power=power or bool(gaps))
     tell_problems(stores)

@@ -21,6 +21,7 @@ from typing import Any
 
 from rcb_env.errors import UsageError, counted
 from rcb_env.report.pairing import Comparison, compare, holm
+from rcb_env.report.power import GAPS
 from rcb_env.report.scoring import PASSED, Planned, fill_missing
 from rcb_env.report.summary import plan_of, unreported
 from rcb_env.runs.store import RunStore
@@ -99,13 +100,16 @@ class RunPair:
         return asdict(self)
 
 
-def compare_runs(a: RunStore, b: RunStore, *, names: tuple[str, str]) -> RunPair:
+def compare_runs(
+    a: RunStore, b: RunStore, *, names: tuple[str, str], gaps: Sequence[float] = GAPS
+) -> RunPair:
     """Compare two run directories.
 
     Args:
         a: a run open for reading.
         b: another one.
         names: what to call them.
+        gaps: gaps in percentage points of which it is said what it would take to see them.
 
     Raises:
         StoreError: a run cannot be read.
@@ -113,7 +117,7 @@ def compare_runs(a: RunStore, b: RunStore, *, names: tuple[str, str]) -> RunPair
     """
     sides = Side(a), Side(b)
     try:
-        compared = compare(sides[0].outcomes(), sides[1].outcomes())
+        compared = compare(sides[0].outcomes(), sides[1].outcomes(), gaps=gaps)
     except ValueError as error:
         raise UsageError(f"{names[0]} and {names[1]} cannot be compared: {error}") from None
     common = {row.challenge for row in sides[0].plan} & {row.challenge for row in sides[1].plan}

@@ -60,12 +60,12 @@ def of_rate(part: Floats, whole: Floats, *, size: float, level: float) -> Interv
     if papers < 2:
         return None
     rate = float(min(1.0, part.sum() / whole.sum()))
-    variance = _variance(part - rate * whole, whole)
+    variance = variance_of_ratio(part - rate * whole, whole)
     if part.sum() <= 0 or np.all(part >= whole):
         effective = worth(whole)
     else:
         effective = min(size, rate * (1 - rate) / variance) if variance > 0 else size
-        effective *= (_student(level, max(1.0, size - 1)) / _student(level, papers - 1)) ** 2
+        effective *= (student(level, max(1.0, size - 1)) / student(level, papers - 1)) ** 2
     low, high = _clopper_pearson(rate * effective, effective, level)
     return Interval(100 * low, 100 * high, level)
 
@@ -87,9 +87,9 @@ def of_difference(
         return None
     total = whole.sum()
     difference = float((gained - lost).sum() / total)
-    variance = _variance(gained - lost - difference * whole, whole)
+    variance = variance_of_ratio(gained - lost - difference * whole, whole)
     if variance > 1e-18:  # what rounding leaves of none
-        half = 100 * _student(level, np.count_nonzero(whole) - 1) * math.sqrt(variance)
+        half = 100 * student(level, np.count_nonzero(whole) - 1) * math.sqrt(variance)
         below = above = half
     else:
         rates = 100 * float(gained.sum() / total), 100 * float(lost.sum() / total)
@@ -104,7 +104,7 @@ def worth(weights: Floats) -> float:
     return float(weights.sum() ** 2 / (weights**2).sum())
 
 
-def _variance(residuals: Floats, whole: Floats) -> float:
+def variance_of_ratio(residuals: Floats, whole: Floats) -> float:
     """Of a ratio of sums, from its linearised residuals, one for each paper."""
     papers = np.count_nonzero(whole)
     return float(papers / (papers - 1) * (residuals**2).sum() / whole.sum() ** 2)
@@ -120,7 +120,7 @@ def _clopper_pearson(successes: float, trials: float, level: float) -> tuple[flo
 
 
 @lru_cache(maxsize=256)
-def _student(level: float, freedom: float) -> float:
+def student(level: float, freedom: float) -> float:
     """The t within which a share ``level`` of Student's distribution lies."""
     # freedom / (freedom + t²) has the distribution Beta(freedom / 2, 1 / 2).
     x = _beta_quantile(1 - level, freedom / 2, 0.5)

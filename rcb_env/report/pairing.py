@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rcb_env.errors import counted
-from rcb_env.report import intervals
+from rcb_env.report import intervals, power
 from rcb_env.report.intervals import Floats
+from rcb_env.report.power import Power
 from rcb_env.report.scoring import (
     OPEN_STATES,
     PASSED,
@@ -49,6 +50,8 @@ class Comparison:
     only_b_better: tuple[str, ...]
     p_value: float
     """Exact McNemar test on the discordant challenges, two-sided; each challenge votes once."""
+    power: Power | None
+    """What gaps could be seen; None: fewer than two papers, all differ alike, or a run has not finished anything."""
     warnings: tuple[str, ...]
     """What to know before quoting the numbers: unfinished episodes, challenges only one run planned."""
 
@@ -58,6 +61,7 @@ def compare(
     b: Iterable[Planned],
     *,
     level: float = 0.95,
+    gaps: Sequence[float] = power.GAPS,
 ) -> Comparison:
     """Compare two runs challenge by challenge.
 
@@ -65,6 +69,12 @@ def compare(
     different numbers of samples. The interval is over papers and keeps the two runs' results for a
     challenge together (paired); with one sample each the test is McNemar's, with more it is the
     sign test on which run passed the larger share.
+
+    Args:
+        a: every planned episode of one run.
+        b: of the other.
+        level: confidence level.
+        gaps: gaps in percentage points of which it is said what it would take to see them.
 
     Raises:
         ValueError: no challenge in common, or a challenge whose line count or paper differs: not
@@ -102,6 +112,7 @@ def compare(
         only_a_better=a_better,
         only_b_better=b_better,
         p_value=mcnemar_exact(len(a_better), len(b_better)),
+        power=pairs.power(gaps),
         warnings=tuple(_warnings(in_a, in_b)),
     )
 
@@ -188,6 +199,16 @@ class _Pairs:
             low=percent(self._totals(weight, lambda a, b: b.passed - a.possible).sum(), whole),
             high=percent(self._totals(weight, lambda a, b: b.possible - a.passed).sum(), whole),
         )
+
+    def power(self, gaps: Sequence[float]) -> Power | None:
+        """What gaps between the plain rates could be seen."""
+        if not all(self._finished):
+            return None
+        by_paper = [
+            np.array([self.shares[c][1].passed - self.shares[c][0].passed for c in group])
+            for group in self._papers.values()
+        ]
+        return power.of_pair(by_paper, level=self._level, gaps=gaps)
 
     def _totals(
         self, weight: Mapping[str, float], value: Callable[[_Share, _Share], float]

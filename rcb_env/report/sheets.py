@@ -11,11 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rcb_env.report.comparison import RunPair, Side, limits_of
+from rcb_env.report.power import SHARE, Power
 from rcb_env.report.printable import printable
 from rcb_env.report.scoring import MODEL_FAILURES, OPEN_STATES, Planned
 from rcb_env.report.slices import Slice, by_nesting, by_scope, by_size
 from rcb_env.report.summary import RunSummary, summarize
-from rcb_env.report.tables import interval_text, p_text, proven_text, rate_text, score_text
+from rcb_env.report.tables import (
+    interval_text,
+    p_text,
+    power_text,
+    proven_text,
+    rate_text,
+    score_text,
+)
 from rcb_env.runs.store import RunStore
 
 _SET_EQUAL = ("test runs", "tokens", "USD")
@@ -248,12 +256,32 @@ def pair(found: RunPair) -> list[Sheet]:
         f"{one.challenges} challenges of {found.papers} papers. {found.a} solved {len(one.only_a_better)} more often,"
         f" {found.b} {len(one.only_b_better)}; exact McNemar p = {p_text(found)}."
     )
+    if one.power is not None:
+        note += f" {power_text(one.power).capitalize()}."
     better = [(name, found.a) for name in one.only_a_better]
     better += [(name, found.b) for name in one.only_b_better]
     sheets = [Sheet(f"{found.b} against {found.a}", columns, tuple(rates), note)]
+    if one.power is not None:
+        sheets.append(_power(one.power))
     if better:
         sheets.append(Sheet("Solved more often by one", ("challenge", "by"), tuple(better)))
     return sheets
+
+
+def _power(found: Power) -> Sheet:
+    """How many papers, or challenges, it would take to see a gap."""
+    rows = [
+        (
+            f"{one.gap:.1f}{' (found)' if one.found else ''}",
+            f"{one.papers:,}",
+            f"{one.challenges:,}",
+            "none do" if one.in_these_papers is None else f"{one.in_these_papers:,}",
+        )
+        for one in found.needed
+    ]
+    columns = ("gap in points", "papers", "with challenges", f"challenges in {found.papers} papers")
+    note = f"To see a gap in {SHARE * 10:.0f} of 10 cases, one of the last two is needed."
+    return Sheet("What it takes to see a gap", columns, tuple(rows), note)
 
 
 # --- forms ------------------------------------------------------------------------------------

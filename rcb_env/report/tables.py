@@ -18,6 +18,7 @@ from rcb_env.errors import counted
 from rcb_env.report.comparison import ByEffort, RunPair
 from rcb_env.report.items import FINDINGS, SAYS_NOTHING, Item, ItemAnalysis
 from rcb_env.report.open_scores import OpenScores
+from rcb_env.report.power import ROUGH_BELOW, SHARE, Power
 from rcb_env.report.scoring import OPEN_STATES, Rate
 from rcb_env.report.summary import RunSummary
 
@@ -261,6 +262,39 @@ def effort_table(effort: ByEffort) -> Table:
     return table
 
 
+def power_table(power: Power) -> Table:
+    """One row per gap: how many papers, or challenges, it would take to see it."""
+    table = Table(
+        title=f"Needed to see a gap in {SHARE:.0%} of cases".replace("%", " %"),
+        title_justify="left",
+    )
+    these = f"or challenges in these {power.papers} papers"
+    for name in ("gap", "papers like these", "with challenges", these):
+        table.add_column(name, justify="right")
+    for one in power.needed:
+        here = "n/a" if power.least_gap is None else "no number shows it"
+        table.add_row(
+            f"{one.gap:.1f}{' (found)' if one.found else ''}",
+            f"{one.papers:,}",
+            f"{one.challenges:,}",
+            here if one.in_these_papers is None else f"{one.in_these_papers:,}",
+        )
+    return table
+
+
+def power_text(power: Power) -> str:
+    """What gap two runs can show, in a sentence."""
+    if power.smallest_gap >= 100:
+        return f"these {power.papers} papers are too few to see any gap in {SHARE * 10:.0f} of 10 cases"
+    text = (
+        f"a true gap of {power.smallest_gap:.1f} points or more would be seen with these {power.papers} papers in"
+        f" {SHARE * 10:.0f} of 10 cases or more often"
+    )
+    if power.papers < ROUGH_BELOW:
+        text += f"; from fewer than {ROUGH_BELOW} papers this is a rough guess"
+    return text
+
+
 def p_text(pair: RunPair) -> str:
     """The p-value of a comparison, and what is left of it among all that were made."""
     text = f"{pair.comparison.p_value:.3g}"
@@ -269,13 +303,16 @@ def p_text(pair: RunPair) -> str:
     return f"{text} ({pair.p_holm:.3g} corrected for {pair.pairs} comparisons, Holm)"
 
 
-def print_comparison(console: Console, pair: RunPair, *, brief: bool = False) -> None:
+def print_comparison(
+    console: Console, pair: RunPair, *, brief: bool = False, power: bool = False
+) -> None:
     """Print everything about run B against run A.
 
     Args:
         console: where to.
         pair: what to print.
         brief: only the rates, the test and the warnings.
+        power: also how many papers or challenges it would take to see a gap.
     """
     comparison = pair.comparison
     console.print(comparison_table(pair))
@@ -284,11 +321,20 @@ def print_comparison(console: Console, pair: RunPair, *, brief: bool = False) ->
         f"solved by A more often: {len(discordant[0][1])}; by B: {len(discordant[1][1])};"
         f" exact McNemar p = {p_text(pair)}"
     ]
+    if comparison.power is not None:
+        lines.append(power_text(comparison.power))
+    elif power:
+        lines.append(
+            "what gap would be seen cannot be said: the runs differ alike in every paper, or there is one paper only"
+        )
     if not brief:
         lines += [f"only {name}: {', '.join(names)}" for name, names in discordant if names]
     lines += [f"warning: {warning}" for warning in comparison.warnings]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if power and comparison.power is not None:
+        console.print()
+        console.print(power_table(comparison.power))
     if brief:
         return
     console.print("\nPass rate by what the episodes took (percent):")
