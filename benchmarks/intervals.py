@@ -12,6 +12,7 @@ from __future__ import annotations
 import click
 import numpy as np
 
+from rcb_env.report.hierarchical import estimate
 from rcb_env.report.intervals import Floats, of_difference, of_rate
 
 _LEAST, _MOST = 7, 22  # challenges of a paper
@@ -105,22 +106,60 @@ def coverage_of_pair(
     return held / times, width / times
 
 
+def coverage_of_model(
+    papers: int, chance: float, alike: float, *, times: int, seed: int = 0
+) -> tuple[float, float]:
+    """As `coverage`, of the hierarchical estimate; runs that it cannot be fitted to are drawn again."""
+    rng = np.random.default_rng(seed)
+    held, width, fitted = 0, 0.0, 0
+    while fitted < times:
+        spread = (1 - alike) / alike
+        own = rng.beta(chance * spread, (1 - chance) * spread, size=papers)
+        sizes = rng.integers(_LEAST, _MOST + 1, size=papers)
+        drawn = {str(n): (rng.random(sizes[n]) < own[n]).astype(float) for n in range(papers)}
+        found = estimate(drawn, least=0.0).interval
+        if found is not None:
+            fitted += 1
+            held += found.low <= 100 * chance <= found.high
+            width += found.high - found.low
+    return held / times, width / times
+
+
+def coverage_of_paired_model(
+    papers: int, gap: float, change: float, apart: float, *, times: int, seed: int = 0
+) -> tuple[float, float]:
+    """As `coverage_of_pair`, of the hierarchical estimate."""
+    rng = np.random.default_rng(seed)
+    held, width, fitted = 0, 0.0, 0
+    while fitted < times:
+        drawn = paired(rng, papers, gap=gap, change=change, apart=apart)
+        found = estimate({str(n): paper for n, paper in enumerate(drawn)}, least=-1.0).interval
+        if found is not None:
+            fitted += 1
+            held += found.low <= 100 * gap <= found.high
+            width += found.high - found.low
+    return held / times, width / times
+
+
 @click.command()
 @click.option("--times", default=1000, show_default=True, help="Simulated runs for each row.")
 @click.option("--papers", "only", type=click.Choice([str(n) for n in PAPERS]), help="Only so many.")
-def main(times: int, only: str | None) -> None:
+@click.option("--hierarchical", is_flag=True, help="Of the mixed model. It takes 0.1 s a run.")
+def main(times: int, only: str | None, hierarchical: bool) -> None:
     """Print a row for each number of papers, correlation and rate; then for each kind of difference."""
+    of_rates = coverage_of_model if hierarchical else coverage
+    of_pairs = coverage_of_paired_model if hierarchical else coverage_of_pair
     numbers = (int(only),) if only else PAPERS
     click.echo("papers  alike  rate  holds the truth  mean width")
     for papers in numbers:
-        for alike in ALIKE:
+        for alike in ALIKE[hierarchical:]:  # a model needs some
             for chance in CHANCES:
-                held, width = coverage(papers, chance, alike, times=times)
+                held, width = of_rates(papers, chance, alike, times=times)
                 click.echo(f"{papers:6}  {alike:5.1f}  {chance:4.0%}  {held:14.1%}  {width:10.1f}")
     click.echo("\npapers  differ  papers apart  gap  holds the truth  mean width")
     for papers in numbers:
         for gap, change, apart in GAPS:
-            held, width = coverage_of_pair(papers, gap, change, apart, times=times)
+            held, width = of_pairs(papers, gap, change, apart, times=times)
             click.echo(
                 f"{papers:6}  {change:6.0%}  {apart:12.2f}  {gap:3.0%}  {held:14.1%}  {width:10.1f}"
             )

@@ -31,6 +31,7 @@ from rcb_env.cli.output import console, echo
     metavar="POINTS",
     help="Say it for this gap in percentage points instead of 2, 5, 10 and 20; may be repeated.",
 )
+@options.hierarchical
 @forms.options
 @options.as_json
 def compare(
@@ -38,6 +39,7 @@ def compare(
     brief: bool,
     power: bool,
     gaps: Sequence[float],
+    hierarchical: bool,
     as_json: bool,
     **other_forms: Any,
 ) -> None:
@@ -62,7 +64,11 @@ def compare(
     pairs = comparison.corrected(
         [
             comparison.compare_runs(
-                stores[a], stores[b], names=(names[a], names[b]), gaps=gaps or GAPS
+                stores[a],
+                stores[b],
+                names=(names[a], names[b]),
+                gaps=gaps or GAPS,
+                hierarchical=hierarchical,
             )
             for a, b in itertools.combinations(range(len(stores)), 2)
         ]

@@ -70,6 +70,11 @@ as_json = click.option(
     is_flag=True,
     help="For scripts: JSON on stdout, everything else on stderr.",
 )
+hierarchical = click.option(
+    "--hierarchical",
+    is_flag=True,
+    help="Also fit a hierarchical model, challenges within papers. Needs the extra `statistics`.",
+)
 quiet = click.option("--quiet", "-q", is_flag=True, help="Print only progress, and what is wrong.")
 sandbox = click.option(
     "--sandbox",

@@ -22,10 +22,16 @@ if TYPE_CHECKING:
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--brief", is_flag=True, help="Print only the table with one row per run.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print one row per planned episode of one run.")
+@options.hierarchical
 @forms.options
 @options.as_json
 def report(
-    runs: Sequence[str], brief: bool, as_csv: bool, as_json: bool, **other_forms: Any
+    runs: Sequence[str],
+    brief: bool,
+    as_csv: bool,
+    hierarchical: bool,
+    as_json: bool,
+    **other_forms: Any,
 ) -> None:
     """Report on runs: pass rate, scaled pass rate, intervals and coverage, also for each paper.
 
@@ -47,7 +53,7 @@ def report(
         tell_problems(stores)
         return
     by_name = dict(zip(names_of([store.folder for store in stores]), stores, strict=True))
-    read = functools.cache(lambda: sheets.numbers(by_name))
+    read = functools.cache(lambda: sheets.numbers(by_name, hierarchical=hierarchical))
     if forms.give(
         other_forms,
         f"Report on {', '.join(by_name)}",
@@ -56,7 +62,7 @@ def report(
     ):
         tell_problems(stores)
         return
-    summaries = [summary.summarize(store) for store in stores]
+    summaries = [summary.summarize(store, hierarchical=hierarchical) for store in stores]
     if as_json:
         for one in summaries:
             echo(export.to_json(one, indent=None))
@@ -78,7 +84,7 @@ def print_tables(summaries: Sequence[RunSummary], *, brief: bool, to_stderr: boo
     if not brief:
         tables.print_report(shown, summaries)
         return
-    shown.print(tables.runs_table(summaries))
+    tables.print_runs(shown, summaries)
     for one in summaries:
         for problem in one.problems:
             shown.print(problem, markup=False, highlight=False, soft_wrap=True)

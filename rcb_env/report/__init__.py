@@ -3,6 +3,7 @@
 scoring.py     one run: rates, their bounds, pass@k
 pairing.py     two runs, paired by challenge: differences and a test
 intervals.py   confidence intervals over papers
+hierarchical.py  challenges within papers, by a mixed linear model
 power.py       how large a gap two runs can show, and what it would take to see one
 summary.py     one run in numbers
 comparison.py  runs side by side: what else differs, and rates by effort

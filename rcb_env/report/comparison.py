@@ -101,7 +101,12 @@ class RunPair:
 
 
 def compare_runs(
-    a: RunStore, b: RunStore, *, names: tuple[str, str], gaps: Sequence[float] = GAPS
+    a: RunStore,
+    b: RunStore,
+    *,
+    names: tuple[str, str],
+    gaps: Sequence[float] = GAPS,
+    hierarchical: bool = False,
 ) -> RunPair:
     """Compare two run directories.
 
@@ -110,14 +115,17 @@ def compare_runs(
         b: another one.
         names: what to call them.
         gaps: gaps in percentage points of which it is said what it would take to see them.
+        hierarchical: also fit a hierarchical estimate of the difference.
 
     Raises:
         StoreError: a run cannot be read.
-        UsageError: no challenge is in both, or one has other code in each.
+        UsageError: no challenge is in both, or one has other code in each; or statsmodels is missing.
     """
     sides = Side(a), Side(b)
     try:
-        compared = compare(sides[0].outcomes(), sides[1].outcomes(), gaps=gaps)
+        compared = compare(
+            sides[0].outcomes(), sides[1].outcomes(), gaps=gaps, hierarchical=hierarchical
+        )
     except ValueError as error:
         raise UsageError(f"{names[0]} and {names[1]} cannot be compared: {error}") from None
     common = {row.challenge for row in sides[0].plan} & {row.challenge for row in sides[1].plan}

@@ -16,6 +16,7 @@ import numpy as np
 
 from rcb_env.errors import counted
 from rcb_env.report import intervals, power
+from rcb_env.report.hierarchical import Hierarchical, estimate
 from rcb_env.report.intervals import Floats
 from rcb_env.report.power import Power
 from rcb_env.report.scoring import (
@@ -52,6 +53,8 @@ class Comparison:
     """Exact McNemar test on the discordant challenges, two-sided; each challenge votes once."""
     power: Power | None
     """What gaps could be seen; None: fewer than two papers, all differ alike, or a run has not finished anything."""
+    hierarchical: Hierarchical | None
+    """Of the difference, where it was asked for and something has finished."""
     warnings: tuple[str, ...]
     """What to know before quoting the numbers: unfinished episodes, challenges only one run planned."""
 
@@ -62,6 +65,7 @@ def compare(
     *,
     level: float = 0.95,
     gaps: Sequence[float] = power.GAPS,
+    hierarchical: bool = False,
 ) -> Comparison:
     """Compare two runs challenge by challenge.
 
@@ -75,8 +79,10 @@ def compare(
         b: of the other.
         level: confidence level.
         gaps: gaps in percentage points of which it is said what it would take to see them.
+        hierarchical: also fit a hierarchical estimate, which needs statsmodels.
 
     Raises:
+        UsageError: statsmodels is missing.
         ValueError: no challenge in common, or a challenge whose line count or paper differs: not
             the same code.
     """
@@ -113,6 +119,7 @@ def compare(
         only_b_better=b_better,
         p_value=mcnemar_exact(len(a_better), len(b_better)),
         power=pairs.power(gaps),
+        hierarchical=pairs.hierarchical() if hierarchical else None,
         warnings=tuple(_warnings(in_a, in_b)),
     )
 
@@ -204,11 +211,20 @@ class _Pairs:
         """What gaps between the plain rates could be seen."""
         if not all(self._finished):
             return None
-        by_paper = [
-            np.array([self.shares[c][1].passed - self.shares[c][0].passed for c in group])
-            for group in self._papers.values()
-        ]
-        return power.of_pair(by_paper, level=self._level, gaps=gaps)
+        return power.of_pair(list(self.by_paper().values()), level=self._level, gaps=gaps)
+
+    def hierarchical(self) -> Hierarchical | None:
+        """The hierarchical estimate of the difference of the plain rates."""
+        if not all(self._finished):
+            return None
+        return estimate(self.by_paper(), least=-1.0, level=self._level)
+
+    def by_paper(self) -> dict[str, Floats]:
+        """By how much more of each challenge's samples B passed."""
+        return {
+            paper: np.array([self.shares[c][1].passed - self.shares[c][0].passed for c in group])
+            for paper, group in self._papers.items()
+        }
 
     def _totals(
         self, weight: Mapping[str, float], value: Callable[[_Share, _Share], float]

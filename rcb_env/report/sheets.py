@@ -11,12 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rcb_env.report.comparison import RunPair, Side, limits_of
+from rcb_env.report.hierarchical import Hierarchical
 from rcb_env.report.power import SHARE, Power
 from rcb_env.report.printable import printable
 from rcb_env.report.scoring import MODEL_FAILURES, OPEN_STATES, Planned
 from rcb_env.report.slices import Slice, by_nesting, by_scope, by_size
 from rcb_env.report.summary import RunSummary, summarize
 from rcb_env.report.tables import (
+    HIERARCHICAL,
+    HIERARCHICAL_COLUMNS,
+    hierarchical_cells,
+    in_these_text,
     interval_text,
     p_text,
     power_text,
@@ -84,6 +89,7 @@ class Numbers:
         """All of it."""
         return [
             leaderboard(self.summaries),
+            *hierarchical({name: one.hierarchical for name, one in self.summaries.items()}),
             papers(self.summaries),
             *(division(name, runs) for name, runs in self.parts.items()),
             endings(self.summaries),
@@ -92,15 +98,22 @@ class Numbers:
         ]
 
 
-def numbers(stores: Mapping[str, RunStore]) -> Numbers:
+def numbers(stores: Mapping[str, RunStore], *, hierarchical: bool = False) -> Numbers:
     """Read some runs.
 
+    Args:
+        stores: runs by the names they are given.
+        hierarchical: also fit hierarchical estimates, which need statsmodels.
+
     Raises:
+        UsageError: statsmodels is missing.
         StoreError: one cannot be read.
     """
     sides = {name: Side(store) for name, store in stores.items()}
     return Numbers(
-        summaries={name: summarize(store) for name, store in stores.items()},
+        summaries={
+            name: summarize(store, hierarchical=hierarchical) for name, store in stores.items()
+        },
         parts=parts({name: side.outcomes() for name, side in sides.items()}),
         sides=sides,
     )
@@ -132,6 +145,12 @@ def leaderboard(summaries: Mapping[str, RunSummary]) -> Sheet:
     ]
     note = "Percent. Intervals are over papers. Unfinished episodes count as not passed."
     return Sheet("Leaderboard", (*columns, "USD", "agent"), tuple(rows), note)
+
+
+def hierarchical(found: Mapping[str, Hierarchical | None]) -> list[Sheet]:
+    """Hierarchical estimates, one row each; nothing where there are none."""
+    rows = [(name, *hierarchical_cells(one)) for name, one in found.items() if one is not None]
+    return [Sheet(HIERARCHICAL, ("of", *HIERARCHICAL_COLUMNS), tuple(rows))] if rows else []
 
 
 def papers(summaries: Mapping[str, RunSummary]) -> Sheet:
@@ -261,6 +280,7 @@ def pair(found: RunPair) -> list[Sheet]:
     better = [(name, found.a) for name in one.only_a_better]
     better += [(name, found.b) for name in one.only_b_better]
     sheets = [Sheet(f"{found.b} against {found.a}", columns, tuple(rates), note)]
+    sheets += hierarchical({"difference": one.hierarchical})
     if one.power is not None:
         sheets.append(_power(one.power))
     if better:
@@ -275,7 +295,7 @@ def _power(found: Power) -> Sheet:
             f"{one.gap:.1f}{' (found)' if one.found else ''}",
             f"{one.papers:,}",
             f"{one.challenges:,}",
-            "none do" if one.in_these_papers is None else f"{one.in_these_papers:,}",
+            in_these_text(found, one),
         )
         for one in found.needed
     ]

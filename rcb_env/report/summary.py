@@ -17,6 +17,7 @@ from typing import Any
 
 from rcb_env.dataset.papers import OPEN
 from rcb_env.errors import StoreError
+from rcb_env.report.hierarchical import Hierarchical, of_run
 from rcb_env.report.open_scores import OpenScores, open_scores
 from rcb_env.report.scoring import MODEL_FAILURES, Planned, Score, fill_missing, score
 from rcb_env.runs.store import INFRA, RunStore
@@ -121,6 +122,8 @@ class RunSummary:
     """Damage found in the directory, one line each."""
     open_scores: OpenScores | None = None
     """Of open challenges."""
+    hierarchical: Hierarchical | None = None
+    """Of the pass rate, where it was asked for."""
 
     @property
     def proven_pass_rate(self) -> float | None:
@@ -181,17 +184,20 @@ class RunSummary:
             "agent_errors": list(self.agent_errors),
             "problems": list(self.problems),
             **({"open_scores": self.open_scores.to_dict()} if self.open_scores else {}),
+            **({"hierarchical": asdict(self.hierarchical)} if self.hierarchical else {}),
             "config": self.record.get("config", {}),
         }
 
 
-def summarize(store: RunStore) -> RunSummary:
+def summarize(store: RunStore, *, hierarchical: bool = False) -> RunSummary:
     """Add up a run.
 
     Args:
         store: a run open for reading or writing.
+        hierarchical: also fit a hierarchical estimate, which needs statsmodels.
 
     Raises:
+        UsageError: statsmodels is missing.
         StoreError: the run has no plan, or holds episodes that are not in it.
     """
     counting: dict[str, dict[str, Any]] = {}
@@ -233,6 +239,9 @@ def summarize(store: RunStore) -> RunSummary:
         agent_errors=tuple(agent_errors)[:_CAUSES],
         problems=tuple(store.problems),
         open_scores=open_scores(store) if _has_open(store) else None,
+        hierarchical=of_run(outcomes)
+        if hierarchical and result.pass_rate.value is not None
+        else None,
     )
 
 

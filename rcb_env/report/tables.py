@@ -16,13 +16,16 @@ from rich.table import Table
 
 from rcb_env.errors import counted
 from rcb_env.report.comparison import ByEffort, RunPair
+from rcb_env.report.hierarchical import Hierarchical
 from rcb_env.report.items import FINDINGS, SAYS_NOTHING, Item, ItemAnalysis
 from rcb_env.report.open_scores import OpenScores
-from rcb_env.report.power import ROUGH_BELOW, SHARE, Power
+from rcb_env.report.power import ROUGH_BELOW, SHARE, Needed, Power
 from rcb_env.report.scoring import OPEN_STATES, Rate
 from rcb_env.report.summary import RunSummary
 
 EPISODE = ("challenge", "sample", "status", "end_reason", "steps", "test_runs")  # what a list says
+HIERARCHICAL = "Hierarchical estimate (percent): challenges within papers"
+HIERARCHICAL_COLUMNS = ("estimate", "95 %", "papers differ by", "challenges by", "correlation")
 _NAMED = 12  # challenges of one state in a line
 _ITEMS = 30  # challenges in a table of items
 
@@ -209,9 +212,17 @@ def _named(challenges: Mapping[str, int]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
+def print_runs(console: Console, summaries: Sequence[RunSummary]) -> None:
+    """Print what has one row per run."""
+    console.print(runs_table(summaries))
+    fitted = [(one.label, one.hierarchical) for one in summaries if one.hierarchical is not None]
+    if fitted:
+        console.print(hierarchical_table(fitted))
+
+
 def print_report(console: Console, summaries: Sequence[RunSummary]) -> None:
     """Print everything about some runs."""
-    console.print(runs_table(summaries))
+    print_runs(console, summaries)
     for summary in summaries:
         console.print(papers_table(summary))
         if summary.open_scores is not None:
@@ -262,6 +273,26 @@ def effort_table(effort: ByEffort) -> Table:
     return table
 
 
+def hierarchical_table(found: Iterable[tuple[str, Hierarchical]]) -> Table:
+    """One row per run, or per pair of them: the mean of a hierarchical model, and what spreads about it."""
+    table = Table(title=HIERARCHICAL, title_justify="left")
+    table.add_column("of")
+    for name in HIERARCHICAL_COLUMNS:
+        table.add_column(name, justify="right")
+    for name, one in found:
+        table.add_row(escape(name), *hierarchical_cells(one))
+    return table
+
+
+def hierarchical_cells(one: Hierarchical) -> tuple[str, ...]:
+    """The cells of `HIERARCHICAL_COLUMNS`."""
+    interval = "n/a"
+    if one.interval is not None:
+        interval = f"{one.interval.low:.1f} to {one.interval.high:.1f}"
+    alike = "n/a" if one.alike is None else f"{one.alike:.2f}"
+    return (_number(one.estimate), interval, _number(one.between), _number(one.within), alike)
+
+
 def power_table(power: Power) -> Table:
     """One row per gap: how many papers, or challenges, it would take to see it."""
     table = Table(
@@ -272,27 +303,30 @@ def power_table(power: Power) -> Table:
     for name in ("gap", "papers like these", "with challenges", these):
         table.add_column(name, justify="right")
     for one in power.needed:
-        here = "n/a" if power.least_gap is None else "no number shows it"
         table.add_row(
             f"{one.gap:.1f}{' (found)' if one.found else ''}",
             f"{one.papers:,}",
             f"{one.challenges:,}",
-            here if one.in_these_papers is None else f"{one.in_these_papers:,}",
+            in_these_text(power, one),
         )
     return table
 
 
+def in_these_text(power: Power, one: Needed) -> str:
+    """How many challenges in the papers at hand show a gap."""
+    if one.in_these_papers is not None:
+        return f"{one.in_these_papers:,}"
+    return "n/a" if power.least_gap is None else "no number does"
+
+
 def power_text(power: Power) -> str:
     """What gap two runs can show, in a sentence."""
+    papers, often = f"these {power.papers} papers", f"{SHARE * 10:.0f} of 10 cases"
     if power.smallest_gap >= 100:
-        return f"these {power.papers} papers are too few to see any gap in {SHARE * 10:.0f} of 10 cases"
-    text = (
-        f"a true gap of {power.smallest_gap:.1f} points or more would be seen with these {power.papers} papers in"
-        f" {SHARE * 10:.0f} of 10 cases or more often"
-    )
-    if power.papers < ROUGH_BELOW:
-        text += f"; from fewer than {ROUGH_BELOW} papers this is a rough guess"
-    return text
+        return f"{papers} are too few to show any gap in {often}"
+    text = f"{papers} show a true gap of {power.smallest_gap:.1f} points in {often}"
+    rough = f" (a rough guess: fewer than {ROUGH_BELOW} papers)"
+    return text + (rough if power.papers < ROUGH_BELOW else "")
 
 
 def p_text(pair: RunPair) -> str:
@@ -316,6 +350,8 @@ def print_comparison(
     """
     comparison = pair.comparison
     console.print(comparison_table(pair))
+    if comparison.hierarchical is not None:
+        console.print(hierarchical_table([("B - A", comparison.hierarchical)]))
     discordant = [("A", comparison.only_a_better), ("B", comparison.only_b_better)]
     lines = [
         f"solved by A more often: {len(discordant[0][1])}; by B: {len(discordant[1][1])};"

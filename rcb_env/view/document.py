@@ -48,7 +48,10 @@ def report_sections(numbers: Numbers) -> list[Section]:
         Section(
             "Leaderboard",
             [charts.leaderboard(summaries)],
-            [sheets.leaderboard(summaries)],
+            [
+                sheets.leaderboard(summaries),
+                *sheets.hierarchical({name: one.hierarchical for name, one in summaries.items()}),
+            ],
             _told(summaries),
         ),
         Section("Papers", [charts.papers(summaries)], [sheets.papers(summaries)]),

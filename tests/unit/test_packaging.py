@@ -16,7 +16,17 @@ import pytest
 import yaml
 
 _ROOT = Path(__file__).resolve().parents[2]
-_HEAVY = ("docker", "openai", "torch", "tiktoken", "matplotlib", "altair", "jinja2", "starlette")
+_HEAVY = (
+    "docker",
+    "openai",
+    "torch",
+    "tiktoken",
+    "matplotlib",
+    "altair",
+    "jinja2",
+    "starlette",
+    "statsmodels",
+)
 _PIN = re.compile(r"[A-Za-z0-9._-]+(\[[a-z,]+\])?==[0-9A-Za-z.]+( ; .+)?")
 
 

@@ -122,7 +122,7 @@ def test_compare_says_what_gap_would_be_seen_and_what_it_would_take(tmp_path: Pa
     found = json.loads(rcb_compare("--json"))["comparison"]["power"]
     assert [one["gap"] for one in found["needed"]] == pytest.approx([2, 5, 100 / 12, 10, 20])
     brief = rcb_compare("--brief")
-    told = f"a true gap of {found['smallest_gap']:.1f} points or more would be seen with these 12 papers"
+    told = f"these 12 papers show a true gap of {found['smallest_gap']:.1f} points in 8 of 10 cases"
     assert told in brief
     assert "papers like these" not in brief
     table = rcb_compare("--power", "--brief")
