@@ -14,5 +14,10 @@ memory.py    what a warm box takes, and sixteen of them at once (a command of it
 steps.py     file actions per second
 leaks.py     what many steps leave behind: memory, descriptors, threads, processes
 
+Two measure numbers of reports, in simulated runs, and are commands of their own:
+
+intervals.py how often intervals hold the truth
+power.py     whether a gap is seen as often as is said
+
 Nothing here decides whether a test passes: times depend on the machine and on what else it does.
 """
