@@ -78,7 +78,7 @@ def check(
     """
     from rcb_env import sandbox as sandboxes
     from rcb_env.certify import CertificateFile
-    from rcb_env.dataset.loading import in_scope
+    from rcb_env.dataset.scopes import in_scope
     from rcb_env.grading.grader import Grader
 
     loaded = _loaded(in_scope(dataset, scope), as_json)
@@ -192,15 +192,14 @@ def _loaded(dataset: str, as_json: bool) -> Dataset:
 
 def _chosen(dataset: Dataset, names: Sequence[str]) -> list[Paper]:
     """The papers of these ids, in their order; without ids, all of them."""
-    from rcb_env.dataset.papers import OPEN
+    from rcb_env.dataset.scopes import scope_of, without_scope
     from rcb_env.errors import UsageError
 
     for name in names:
-        if name.endswith(OPEN):
-            papers = " ".join(each.removesuffix(OPEN) for each in names)
-            raise UsageError(
-                f"{name} is no paper but an open challenge: `rcb check --scope open {papers}`"
-            )
+        if (scope := scope_of(name)) != "region":
+            papers = " ".join(without_scope(each).partition("/")[0] for each in names)
+            what = "an open challenge" if scope == "open" else "a challenge"
+            raise UsageError(f"{name} is no paper but {what}: `rcb check --scope {scope} {papers}`")
     return [dataset.paper(name) for name in dict.fromkeys(names)] or list(dataset.papers)
 
 

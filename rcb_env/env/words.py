@@ -6,6 +6,7 @@ import re
 import sys
 
 from rcb_env.dataset.papers import Challenge
+from rcb_env.dataset.parts import parts
 from rcb_env.env.actions import TOOLS, ToolCall
 from rcb_env.env.feedback import TELLS
 from rcb_env.env.settings import Rules, Shown
@@ -25,6 +26,8 @@ def assignment(challenge: Challenge, region_lines: str, shown: Shown, rules: Rul
     """
     if challenge.is_open:
         return _open_assignment(challenge, region_lines, rules)
+    if challenge.holes is not None:
+        return _joint_assignment(challenge, shown, rules)
     reading = " read_paper shows it." if shown.with_paper else ""
     hint = f' "{challenge.hint}"' if shown.with_hint else ""
     names = ", ".join(challenge.defines) if shown.with_interface else ""
@@ -43,6 +46,32 @@ def assignment(challenge: Challenge, region_lines: str, shown: Shown, rules: Rul
         f"You have {rules.max_steps} steps and {rules.max_test_runs} test runs; a wrong call"
         f" uses up a step. run_tests tells {TELLS[rules.feedback]}. submit ends the episode:"
         " the region is then tested with other inputs."
+    )
+
+
+def _joint_assignment(challenge: Challenge, shown: Shown, rules: Rules) -> str:
+    reading = " read_paper shows it." if shown.with_paper else ""
+    told = parts(challenge, with_hint=shown.with_hint, with_interface=shown.with_interface)
+    listed = "\n".join(
+        f"- {part.name}: {part.file} from line {part.line} on, about {part.lines} line(s), at an indent of"
+        f" {len(part.indent)}" + (f"; defines {', '.join(part.defines)}" if part.defines else "")
+        for part in told
+    )
+    files = ", ".join(challenge.files)
+    return (
+        f"Write the {len(told)} missing region(s) of {files}. They belong to the paper"
+        f' "{challenge.paper.title}".{reading}\n'
+        f"{listed}\n"
+        f"Now each of them holds a placeholder; about {challenge.lines} line(s) of code are missing in all. What a region"
+        " defines is read by other code. Only the regions may change: other edits are refused.\n"
+        "write_region takes the code of one region or of several: begin the code of each with a line"
+        f" '# region: NAME', such as '# region: {told[0].name}'; a region that is not named stays as it is.\n"
+        "Act with one tool call per step, for instance"
+        ' {"tool": "read_file", "arguments": {"path": "'
+        f'{told[0].file}"}}}}. The tools: {", ".join(tool.name for tool in TOOLS)}.\n'
+        f"You have {rules.max_steps} steps and {rules.max_test_runs} test runs; a wrong call"
+        f" uses up a step. run_tests tests all regions together and tells {TELLS[rules.feedback]}. submit ends the"
+        " episode: the regions are then tested with other inputs."
     )
 
 

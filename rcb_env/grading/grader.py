@@ -120,7 +120,8 @@ class Grader:
         purpose: Purpose = "final" if final else "feedback"
         empty = layout != "paper2code" and count_code_lines(code.split("\n")) == 0
         if empty and layout == "native":
-            return Verdict("no_change", message="the region holds no code")
+            holder = "the region holds" if challenge.holes is None else "the regions hold"
+            return Verdict("no_change", message=f"{holder} no code")
         try:
             if empty:
                 verdict = self._measured.no_change(challenge, purpose)
