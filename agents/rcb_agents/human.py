@@ -51,7 +51,7 @@ class Human:
         if task.parts:
             _show(
                 screen,
-                f"{task.challenge.id}: write the missing parts, each below '# region: NAME'.\n",
+                f"{task.challenge.id}: write what is missing, each part below a line such as '{task.parts[0].header}'.\n",
             )
             _show(screen, f"{joint_prompts.listed(task)}\n")
         else:

@@ -13,6 +13,29 @@ Here is its code. {count} parts of it are missing: two comment lines that begin 
 {files}
 """
 
+_LIBRARY = """
+Here is its code. Of {count} files only the public surface is there: signatures, docstrings and names.
+Where a body is missing stands `raise NotImplementedError`.
+
+{files}
+"""
+
+_LIBRARY_GUIDELINES = """
+Write these files:
+
+{parts}
+
+- Each file whole, from its first line to its last, with everything that its surface names: other code
+  and hidden tests count on it. Helpers of your own are welcome.
+- It has to work with the rest of the code as it is.
+- Answer with one block of code for each file, fenced like this. The first line of a block names its file:
+
+```python
+{header}
+...
+```
+"""
+
 _GUIDELINES = """
 Write all missing parts:
 
@@ -25,7 +48,7 @@ Write all missing parts:
 - Answer with one block of code for each part, fenced like this. The first line of a block names its part:
 
 ```python
-# region: {name}
+{header}
 {indent}...
 ```
 """
@@ -42,20 +65,25 @@ out stays as it is.
 _NO_CODE = """
 Your last reply had no code that could be used ({reason}).
 
-Write the missing parts again, by the same rules: a block fenced with ```python for each, and
-`# region: NAME` as its first line.
+Write the missing parts again, by the same rules: a block fenced with ```python for each, and the line
+that names it, such as `{header}`, as its first line.
 """
 
+_HOLES = """{count} parts of the code are missing. In the place of each stand two comment lines that begin with
+"# TODO: Implement block":"""
+
+_SURFACES = """Of {count} files only the public surface is there: signatures, docstrings and names, which other code
+counts on. Where a body is missing stands `raise NotImplementedError`. Write these files:"""
+
 _ACT = """
-{count} parts of the code are missing. In the place of each stand two comment lines that begin with
-"# TODO: Implement block":
+{missing}
 
 {parts}
 {more}
 
 Act with the tools, one or more calls in each reply. Look at the files first. `write_region` puts your
-code in the place of a part: begin the code with the line `# region: NAME`, for instance
-`# region: {name}`. One call may hold several parts, each below such a line; a part that is not named
+code in the place of a part: begin the code with the line that names it, for instance
+`{header}`. One call may hold several parts, each below such a line; a part that is not named
 stays as it is. `replace` needs the `path` of the file. Only these parts may change. `run_tests` tests
 all of them together; the number of runs is limited. When you are done, call `submit`: the code is then
 tested with other inputs, and nothing can be changed any more.
@@ -65,7 +93,14 @@ _PART = "- {name}: `{file}` from line {line} on, about {lines} line(s) at an ind
 
 _READ_LATER = ". Other code reads from it: {names}"
 
-TEXTS = "\0".join((_CODE, _GUIDELINES, _FAILED, _NO_CODE, _ACT, _PART, _READ_LATER))
+_FILE = "- `{file}`, {lines} lines"
+
+TEXTS = "\0".join(
+    (
+        *(_CODE, _LIBRARY, _GUIDELINES, _LIBRARY_GUIDELINES, _FAILED, _NO_CODE),
+        *(_HOLES, _SURFACES, _ACT, _PART, _READ_LATER, _FILE),
+    )
+)
 """All words, for the version of the prompts."""
 
 
@@ -73,20 +108,27 @@ def code(task: Task, context: Mapping[str, str]) -> str:
     """The files of a prompt, the masked ones last."""
     shown = {**context, **task.masked_files}
     files = "\n\n".join(f"## {path}\n\n{text.strip(chr(10))}" for path, text in shown.items())
-    return _CODE.format(count=len(task.parts), files=files)
+    words = _LIBRARY if task.parts[0].whole else _CODE
+    return words.format(count=len(task.parts), files=files)
 
 
 def guidelines(task: Task) -> str:
     """What is to be written, and how to answer."""
     first = task.parts[0]
-    return _GUIDELINES.format(parts=listed(task), name=first.name, indent=first.indent)
+    words = _LIBRARY_GUIDELINES if first.whole else _GUIDELINES
+    return words.format(parts=listed(task), header=first.header, indent=first.indent)
 
 
 def act(task: Task, more: str) -> str:
     """What an agent that acts by tools is told of its task."""
-    return _ACT.format(
-        count=len(task.parts), parts=listed(task), name=task.parts[0].name, more=more
-    )
+    missing = missing_parts(task)
+    return _ACT.format(missing=missing, parts=listed(task), header=task.parts[0].header, more=more)
+
+
+def missing_parts(task: Task) -> str:
+    """What is missing, in a sentence before the list of it."""
+    words = _SURFACES if task.parts[0].whole else _HOLES
+    return words.format(count=len(task.parts))
 
 
 def after_failure(result: str) -> str:
@@ -94,13 +136,15 @@ def after_failure(result: str) -> str:
     return _FAILED.format(result=result.strip())
 
 
-def after_no_code(reason: str) -> str:
+def after_no_code(task: Task, reason: str) -> str:
     """What follows a reply without code."""
-    return _NO_CODE.format(reason=reason)
+    return _NO_CODE.format(reason=reason, header=task.parts[0].header)
 
 
 def listed(task: Task) -> str:
     """The missing parts, a line each."""
+    if task.parts[0].whole:
+        return "\n".join(_FILE.format(file=part.file, lines=part.lines) for part in task.parts)
     return "\n".join(
         _PART.format(
             name=part.name,

@@ -212,7 +212,7 @@ def after_failure(task: Task, result: str) -> str:
 def after_no_code(task: Task, reason: str) -> str:
     """What follows a reply without code."""
     if task.parts:
-        return joint_prompts.after_no_code(reason).strip("\n")
+        return joint_prompts.after_no_code(task, reason).strip("\n")
     return _NO_CODE.format(reason=reason).strip("\n")
 
 

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 
-from rcb_agents.joint_prompts import listed
+from rcb_agents.joint_prompts import listed, missing_parts
 from rcb_agents.usage_reports import Report, read_report
 from rcb_env import NoAnswer, Task
 
@@ -32,19 +32,28 @@ _OPEN = "working code that starts"
 _PAPER = " The paper it comes from is in `{path}`."
 _READ_LATER = " Later code reads from it: {names}."
 _JOINT_PROMPT = """\
-{count} parts of the code are missing: two comment lines that begin with "# TODO: Implement block" stand
-in the place of each. Replace these two lines by working code that starts at their indentation.{paper}
+{missing}
 
 {parts}
 
+Write working code that starts at the indentation of these lines, in their place.{paper}
+
 Change nothing else, not even blanks: an attempt that changes the text around a missing part does not
 count. The tests use these files and no other that you may write.
+"""
+_LIBRARY_PROMPT = """\
+{missing}
+
+{parts}
+{paper}
+
+The tests use these files and no other that you may write.
 """
 _MAX_FILE_BYTES = 4 << 20  # of the edited file, and of the report
 _MAX_PATH_CHARS = 200  # of what was done to other files
 
 PROMPTS_VERSION = hashlib.sha256(
-    (_PROMPT + _LINES + _OPEN + _PAPER + _READ_LATER + _JOINT_PROMPT).encode()
+    (_PROMPT + _LINES + _OPEN + _PAPER + _READ_LATER + _JOINT_PROMPT + _LIBRARY_PROMPT).encode()
 ).hexdigest()[:12]
 """Changes with the words of the prompt."""
 
@@ -175,8 +184,9 @@ class Workplace:
 
 def _prompt(task: Task, paper: str) -> str:
     if task.parts:
-        count = len(task.parts)
-        return _JOINT_PROMPT.format(count=count, paper=paper, parts=listed(task))
+        words = _LIBRARY_PROMPT if task.parts[0].whole else _JOINT_PROMPT
+        said = paper.strip() if task.parts[0].whole else paper
+        return words.format(missing=missing_parts(task), paper=said, parts=listed(task))
     names = ", ".join(f"`{name}`" for name in task.defines)
     return _PROMPT.format(
         file=task.file,

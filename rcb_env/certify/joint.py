@@ -1,7 +1,7 @@
-"""`rcb check --scope file` and `--scope paper`: can several regions at once be graded?
+"""`rcb check --scope file`, `paper` and `library`: can several parts at once be graded?
 
-The reference of each challenge passes with either seeds, again and again in a full check. With any one of its regions left out
-and the reference in all others it fails. How many cases pass where every region is ``pass`` is told: so much of a share of
+The reference of each challenge passes with either seeds, again and again in a full check. With any one of its parts left out
+and the reference in all others it fails. How many cases pass where every part is ``pass`` is told: so much of a share of
 cases is free.
 Guarantees: as `rcb_env.certify.run`.
 Not covered: what a check of single regions finds, such as faults that no case notices; those are the same here.
@@ -65,9 +65,9 @@ def certify_joint(
     with ThreadPoolExecutor(max_workers=workers) as pool:
         jobs = [*references, *others, *passes]
         for number, found in enumerate(pool.map(grade, jobs)):
-            tell("several regions", number, len(jobs))
+            tell("several parts", number, len(jobs))
             told.append(found)
-        tell("several regions", len(jobs), len(jobs))
+        tell("several parts", len(jobs), len(jobs))
     own = told[: len(references)]
     failed = [
         Problem(
@@ -79,7 +79,7 @@ def certify_joint(
     without = told[len(references) : len(references) + len(others)]
     free = told[len(references) + len(others) :]
     notes = [
-        f"{one.id}: {passed} of {planned} cases pass with `pass` in every region"
+        f"{one.id}: {passed} of {planned} cases pass with `pass` in every part"
         for one, (_, passed, planned, _, _) in zip(paper.challenges, free, strict=True)
         if passed
     ]

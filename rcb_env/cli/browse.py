@@ -210,6 +210,8 @@ def _places(challenge: Challenge) -> list[tuple[str, str]]:
         return [("file", f"{challenge.file}, line {line} of the annotated file")]
     return [
         ("part", f"{hole.name}: {hole.file}, {counted(hole.region.lines, 'line')}")
+        if hole.surface is None
+        else ("file", f"{hole.file}, {counted(hole.region.lines, 'line')}")
         for hole in challenge.holes
     ]
 

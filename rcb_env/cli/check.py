@@ -66,8 +66,8 @@ def check(
     depend on the inputs that its cases draw, and if an agent cannot read a region's code elsewhere in its files. A
     light check does the same, but tries only two faults per region.
 
-    With --scope file or paper the check looks at all regions of a file or a paper at once: the reference must pass, and fail
-    without any one of its regions. With --scope open the check looks at open challenges: the baseline must score well below the paper's own method, two
+    With --scope file, paper or library the check looks at several parts at once: the reference must pass, and fail without
+    any one of its parts. With --scope open the check looks at open challenges: the baseline must score well below the paper's own method, two
     other answers well above it, the first idea at most half as much, and answers that do not try below the baseline. A
     light check asks only for this order, on fewer problems.
 

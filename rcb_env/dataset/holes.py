@@ -1,6 +1,6 @@
 """Several missing parts of a paper's code as one answer: the text of it, and the files it is put into.
 
-The answer is one text. Each part of it stands below a line ``# region: NAME``; a part that the text does not name stays the
+The answer is one text. Each part of it stands below a line ``# region: NAME``, or ``# file: PATH``; a part that the text does not name stays the
 placeholder it was. So an answer is stored, hashed and handed on like that of a single region, and it is what a model writes.
 
 Guarantees: pure. `Holes.split` is the inverse of `Holes.join`, which leaves out a line of a code that would begin another part:
@@ -18,7 +18,9 @@ from functools import cached_property
 from rcb_env.dataset import interface, markers
 from rcb_env.dataset.markers import Masked, Region
 
-_HEADER = re.compile(r"^[ \t]*#+[ \t]*region[ \t]*:[ \t]*(?P<name>\S.*?)[ \t\r\n]*$", re.IGNORECASE)
+_HEADER = re.compile(
+    r"^[ \t]*#+[ \t]*(?:region|file)[ \t]*:[ \t]*(?P<name>\S.*?)[ \t\r\n]*$", re.IGNORECASE
+)
 _QUOTES = "\"'`*<>"
 
 
@@ -28,16 +30,24 @@ class Hole:
 
     Attributes:
         name: how an answer calls it; unique in its paper.
+        region: its place; of a file that is missing as a whole all of it.
+        surface: what is left of such a file; None: it is a region.
     """
 
     name: str
     file: str
     region: Region
+    surface: str | None = None
 
     @property
     def hint(self) -> str:
         """The short phrase that says what is missing."""
         return self.region.name
+
+    @property
+    def header(self) -> str:
+        """The line that begins it in an answer."""
+        return header(self.name, whole=self.surface is not None)
 
 
 @dataclass(frozen=True)
@@ -144,17 +154,25 @@ class Holes:
     def __init__(self, holes: Sequence[Hole], files: Mapping[str, str]) -> None:
         self._holes = tuple(holes)
         self._files = {hole.file: files[hole.file] for hole in holes}
-        self.files = {
-            path: Holed(*markers.mask_all(text, [hole.region for hole in self.of(path)]))
-            for path, text in self._files.items()
-        }
+        self.files = {path: self._holed(path) for path in self._files}
         """The files with the parts cut out."""
 
     def __iter__(self) -> Iterator[Hole]:
         return iter(self._holes)
 
+    @property
+    def whole(self) -> bool:
+        """Whether files are missing as a whole, and no regions."""
+        return self._holes[0].surface is not None
+
     def __len__(self) -> int:
         return len(self._holes)
+
+    def _holed(self, path: str) -> Holed:
+        text, holes = self._files[path], self.of(path)
+        if (whole := holes[0].surface) is not None:
+            return Holed(("", ""), (whole,), markers.newline_of(text))
+        return Holed(*markers.mask_all(text, [hole.region for hole in holes]))
 
     def of(self, path: str) -> tuple[Hole, ...]:
         """The parts of one file."""
@@ -170,7 +188,7 @@ class Holes:
             if hints.count(hint) == 1
         }
         found |= {f"part-{number}": hole.name for number, hole in enumerate(self._holes, 1)}
-        return found | {hole.name: hole.name for hole in self._holes}
+        return found | {_plain(hole.name): hole.name for hole in self._holes}
 
     def named(self, words: str) -> str | None:
         """The part that is called so; None: none is."""
@@ -178,7 +196,11 @@ class Holes:
 
     def shown(self, hole: Hole, *, with_hint: bool) -> str:
         """What an agent is told to call a part: a name that says nothing, where hints are not shown."""
-        return hole.name if with_hint else f"part-{self._holes.index(hole) + 1}"
+        return (
+            hole.name
+            if with_hint or hole.surface is not None
+            else f"part-{self._holes.index(hole) + 1}"
+        )
 
     # --- answers ------------------------------------------------------------------------------
 
@@ -207,7 +229,7 @@ class Holes:
     def join(self, codes: Mapping[str, str]) -> str:
         """The text of an answer with these codes by the names of their parts."""
         return "".join(
-            f"# region: {hole.name}\n{self._bare(markers.fit(codes[hole.name], ''))}"
+            f"{hole.header}\n{self._bare(markers.fit(codes[hole.name], ''))}"
             for hole in self._holes
             if hole.name in codes
         )
@@ -228,7 +250,7 @@ class Holes:
             for path, file in self.files.items()
             for hole, placeholder in zip(
                 self.of(path),
-                (file if with_hint else file.without_hints()).placeholders,
+                (file if with_hint or self.whole else file.without_hints()).placeholders,
                 strict=True,
             )
         }
@@ -252,16 +274,21 @@ class Holes:
     def references(self) -> dict[str, str]:
         """The code that stands in each part, without tags."""
         return {
-            hole.name: markers.body(self._files[hole.file], hole.region) for hole in self._holes
+            hole.name: markers.body(self._files[hole.file], hole.region)
+            if hole.surface is None
+            else markers.strip_tags(self._files[hole.file])
+            for hole in self._holes
         }
 
     def defines(self, hole: Hole, others: Mapping[str, str]) -> tuple[str, ...]:
-        """What code outside of all parts reads from one; see `rcb_env.dataset.interface`.
+        """What code outside of all parts reads from one, see `rcb_env.dataset.interface`; a surface says it itself.
 
         Args:
             hole: the part.
             others: the files without any part, by path.
         """
+        if hole.surface is not None:
+            return ()
         passes = {each.name: f"{each.region.indent}pass\n" for each in self._holes}
         bare = self.filled(passes)
         del bare[hole.file]
@@ -277,6 +304,11 @@ class Holes:
             file=hole.file,
             others={**others, **bare},
         )
+
+
+def header(name: str, *, whole: bool) -> str:
+    """The line that begins a part of an answer."""
+    return f"# {'file' if whole else 'region'}: {name}"
 
 
 def _plain(words: str) -> str:

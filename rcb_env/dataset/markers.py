@@ -164,7 +164,7 @@ def mask(text: str, region: Region, *, note: str = "") -> Masked:
         region: one of its regions.
         note: the second line of the placeholder; "": how many lines of code are missing.
     """
-    newline = _newline(text)
+    newline = newline_of(text)
     end = newline or "\n"
     second = note or f"Approximately {region.lines} line(s) of code."
     return Masked(
@@ -190,7 +190,7 @@ def mask_all(text: str, regions: Sequence[Region]) -> tuple[tuple[str, ...], tup
     return (
         tuple(_untagged(text, start, end) for start, end in zip(starts, ends, strict=True)),
         tuple(mask(text, region).placeholder for region in regions),
-        _newline(text),
+        newline_of(text),
     )
 
 
@@ -202,6 +202,13 @@ def body(text: str, region: Region) -> str:
 def body_rows(text: str, region: Region) -> list[int]:
     """For each line of `body` the 0-based number it has in the annotated file."""
     return _untagged_rows(text, region.start + 1, region.end)
+
+
+def rows_in_regions(text: str) -> set[int]:
+    """The lines, from 1, of the file without tags that stand in some region of it."""
+    regions = find_regions(text, path="")
+    inside = {row for one in regions for row in range(one.start, one.end)}
+    return {number for number, row in enumerate(_untagged_rows(text, 0, None), 1) if row in inside}
 
 
 def raw_body(text: str, region: Region) -> str:
@@ -217,7 +224,7 @@ def splice(text: str, region: Region, code: str) -> str:
     lines = split_lines(text)
     return (
         "".join(lines[: region.start + 1])
-        + fit(code, _newline(text))
+        + fit(code, newline_of(text))
         + "".join(lines[region.end :])
     )
 
@@ -272,7 +279,8 @@ def _layout(text: str) -> Layout:
     return layout(text)
 
 
-def _newline(text: str) -> str:
+def newline_of(text: str) -> str:
+    """The one line end that a file uses, or "" if it uses both kinds."""
     if "\r\n" not in text:
         return "\n"
     return "" if _LONE_NEWLINE.search(text) else "\r\n"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rcb_env.dataset.holes import header
 from rcb_env.dataset.papers import Challenge
 
 
@@ -16,12 +17,16 @@ class Part:
 
     Attributes:
         name: how an answer calls it.
+        header: the line that begins it in an answer.
+        whole: whether it is a file of which the public surface is left.
         line: where its placeholder begins, from 1.
         lines: how many lines of code are missing.
         defines: what code outside of all parts reads from it.
     """
 
     name: str
+    header: str
+    whole: bool
     file: str
     line: int
     lines: int
@@ -44,7 +49,9 @@ def parts(
         return ()
     return tuple(
         Part(
-            name=holes.shown(hole, with_hint=with_hint),
+            name=(name := holes.shown(hole, with_hint=with_hint)),
+            header=header(name, whole=holes.whole),
+            whole=holes.whole,
             file=hole.file,
             line=holes.files[hole.file].around(holes.of(hole.file).index(hole)).before.count("\n")
             + 1,

@@ -11,9 +11,9 @@ from typing import Literal, get_args
 
 from rcb_env.errors import unknown
 
-Scope = Literal["region", "file", "paper", "open"]
+Scope = Literal["region", "file", "paper", "library", "open"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
-"""A region of a paper's code, all regions of a file or of a paper, or something better than the paper's own method."""
+"""A region of a paper's code, all regions of a file or of a paper, all of its code, or better than the paper's own method."""
 
 
 def scope_of(name: str) -> Scope:

@@ -24,7 +24,7 @@ class Drawing:
 
     Args:
         dataset: "bundled", the path of a data set's folder, or a loaded data set.
-        scope: "region", "file", "paper" or "open"; None: as the id of the challenge or the data set's name says.
+        scope: "region", "file", "paper", "library" or "open"; None: as the id of the challenge or the data set's name says.
         selection: the settings that choose among its challenges.
 
     Raises:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from rcb_env.dataset.holes import Hole, Holes
+from rcb_env.dataset.holes import Hole, Holes, header
 from rcb_env.dataset.markers import Masked
 from rcb_env.dataset.papers import Challenge
 from rcb_env.env import edits
@@ -116,11 +116,11 @@ class OneRegion:
 class Regions:
     """Several regions. A state is an answer that names all of them."""
 
-    only = "only the regions may change"
-
     def __init__(self, holes: Holes, *, with_hint: bool) -> None:
         self._holes = holes
         self._with_hint = with_hint
+        self._kind = "file" if holes.whole else "region"
+        self.only = f"only the {self._kind}s may change"
         self.files: tuple[str, ...] = tuple(holes.files)
         self.placeholder = holes.join(holes.placeholders(with_hint=with_hint))
 
@@ -151,8 +151,9 @@ class Regions:
         codes = self._holes.split(given)
         if not codes:
             raise EditError(
-                "write_region: there are several regions: begin the code of each with a line"
-                f" '# region: NAME'; the names are {', '.join(self._shown(self._holes))}"
+                f"write_region: there are several {self._kind}s: begin the code of each with a line"
+                f" '{header('NAME', whole=self._holes.whole)}'; the names are"
+                f" {', '.join(self._shown(self._holes))}"
             )
         moved = []
         for hole in self._holes:
@@ -163,7 +164,7 @@ class Regions:
                     moved.append(hole)
         state = self._joined({**self._codes(code), **codes})
         note = f"; moved to their indents: {', '.join(self._shown(moved))}" if moved else ""
-        count = f"{len(codes)} of {counted(len(self._holes), 'region')}"
+        count = f"{len(codes)} of {counted(len(self._holes), self._kind)}"
         return state, f"wrote {count}: {self.where(state, code)}{note}"
 
     def where(self, code: str, before: str | None = None) -> str:
@@ -178,11 +179,14 @@ class Regions:
                     beside.index(hole), [codes[each.name] for each in beside]
                 )
                 (name,) = self._shown([hole])
-                told.append(f"{name}: {place(hole.file, around.before, codes[hole.name], name)}")
+                where = place(hole.file, around.before, codes[hole.name], name)
+                told.append(where if self._holes.whole else f"{name}: {where}")
         return "; ".join(told)
 
     def marked(self, path: str) -> str:
         """How many regions are in it."""
+        if self._holes.whole:
+            return "to be written"
         count = len(self._holes.of(path))
         return "a region to write is in it" if count == 1 else f"{count} regions to write are in it"
 

@@ -119,9 +119,10 @@ class Grader:
         layout = challenge.paper.layout
         purpose: Purpose = "final" if final else "feedback"
         empty = layout != "paper2code" and count_code_lines(code.split("\n")) == 0
+        if challenge.holes is not None and challenge.tree(code) == challenge.workspace():
+            return Verdict("no_change", message="nothing was written")
         if empty and layout == "native":
-            holder = "the region holds" if challenge.holes is None else "the regions hold"
-            return Verdict("no_change", message=f"{holder} no code")
+            return Verdict("no_change", message="the region holds no code")
         try:
             if empty:
                 verdict = self._measured.no_change(challenge, purpose)

@@ -2,7 +2,8 @@
 
 Reasoning is dropped and blocks are found as for one region. Then:
 
-1. A line ``# region: NAME`` begins a region's code, in whichever block. A hint is as good as a name.
+1. A line ``# region: NAME`` begins a region's code, in whichever block; ``# file: PATH`` that of a file that is missing as a
+   whole. A hint is as good as a name.
 2. A block without such a line belongs to the region, or the file, that its first comment, its fence or the line above the fence
    names. Of a file that came back whole what stands in its regions is taken.
 3. Each code is placed like that of a single region. Of several for one region the last counts; a region that is not there is left
@@ -43,7 +44,7 @@ def extract_joint(
     reply: str | None, holes: Holes, *, finish_reason: str | None = None
 ) -> Extracted:
     """The code for all regions, as the text of an answer; see `rcb_env.play.extraction.extract`."""
-    frames = _Frames(holes)
+    frames, kind = _Frames(holes), "file" if holes.whole else "region"
     told = spoken(reply, finish_reason)
     if isinstance(told, Extracted):
         return told
@@ -57,7 +58,7 @@ def extract_joint(
     for number, block in enumerate(candidates, 1):
         found = dict(frames.codes(block))
         if not found:
-            notes.append(f"block {number} of {len(candidates)} names no region")
+            notes.append(f"block {number} of {len(candidates)} names no {kind}")
         codes |= found
     if not codes and len(holes) == 1:
         (hole,) = holes
@@ -68,10 +69,10 @@ def extract_joint(
         if told.open_ended:
             return Extracted(None, "truncated", ("the reply ends inside its reasoning",))
         reason: Reason = "truncated" if told.cut_off else "no_code"
-        return Extracted(None, reason, (*notes, "no block of code names a region"))
+        return Extracted(None, reason, (*notes, f"no block of code names a {kind}"))
     missing = [hole.name for hole in holes if hole.name not in codes]
     if missing:
-        notes.append(f"{len(missing)} of {len(holes)} regions are missing: {', '.join(missing)}")
+        notes.append(f"{len(missing)} of {len(holes)} {kind}s are missing: {', '.join(missing)}")
     return Extracted(holes.join(codes), None, tuple(notes))
 
 

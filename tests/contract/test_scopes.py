@@ -162,9 +162,10 @@ def test_the_reference_passes_every_case_and_nothing_written_is_no_change(
             (5, 5),
             "isolated",
         )
-        for nothing in ("", text(scale="", shift="    # later\n")):
-            verdict = grader.grade(challenge, nothing, final=final)
-            assert (verdict.status, verdict.message) == ("no_change", "the regions hold no code")
+        nothing = grader.grade(challenge, "", final=final)
+        assert (nothing.status, nothing.message) == ("no_change", "nothing was written")
+        later = grader.grade(challenge, text(scale="", shift="    # later\n"), final=final)
+        assert later.status == "no_change"
 
 
 def test_a_part_of_the_regions_gets_a_part_of_the_cases(
@@ -250,7 +251,7 @@ def test_a_repair_sends_only_the_region_that_was_wrong(
     assert records.tools == ["write_region", "run_tests", "write_region", "submit"]
     asked = [request["body"]["messages"][-1]["content"] for request in model_server.requests]
     assert "put into its places and tested" in asked[1]
-    assert "`# region: NAME` as its first line" in asked[2]
+    assert "such as `# region: scale`, as its first line" in asked[2]
     if history == "fresh":
         assert "# region: remember" in asked[2]
 
@@ -472,3 +473,124 @@ def test_the_check_finds_a_region_that_no_case_needs(
     done = rcb("check", "--dataset", str(other), "--scope", "paper", "--no-cache", cwd=tmp_path)
     assert done.returncode == 1
     assert "small@paper passes without more; add a case that needs it" in done.stdout
+
+
+# --- a whole library --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def library(folder: Path) -> Challenge:
+    return load_dataset(f"{folder}@library").challenge("small@library")
+
+
+@pytest.fixture(scope="module")
+def sources(library: Challenge) -> dict[str, str]:
+    """The reference, file by file."""
+    return {path: library.paper.visible[path].decode() for path in library.files}
+
+
+@pytest.fixture
+def play_library(library: Challenge, grader: Grader, request: pytest.FixtureRequest) -> Play:
+    dataset = Dataset("tiny@library", (library.paper,))
+
+    def run(agent: str, server: Server = None, **rules: Any) -> tuple[Episode, Records]:
+        model = None
+        if server is not None:
+            model = ModelSettings(name=request.node.name, base_url=server.url)
+        records = Records()
+        made = make_agent(agent, model=model.name if model else None)
+        env = ResearchCodeEnv(library.id, dataset=dataset, grader=grader, rules=Rules(**rules))
+        task = Task(library, seed=0, model=model, rules=Rules(**rules))
+        return play_episode(env, made, task, records, budgets=Budgets()), records
+
+    return run
+
+
+def files_of(sources: Mapping[str, str]) -> str:
+    return "".join(f"```python\n# file: {path}\n{text}```\n\n" for path, text in sources.items())
+
+
+def test_a_library_is_graded_by_all_cases_and_its_surface_is_no_answer(
+    library: Challenge, sources: Mapping[str, str], grader: Grader
+) -> None:
+    verdict = grader.grade(library, library.reference, final=True)
+    assert (verdict.status, verdict.counts()) == ("passed", (5, 5))
+    assert grader.grade(library, "", final=True).status == "no_change"
+    part = f"# file: src/scaling.py\n{sources['src/scaling.py']}"
+    verdict = grader.grade(library, part, final=True)
+    assert (verdict.status, verdict.counts()) == ("failed", (3, 5))
+
+
+def test_the_oracles_play_a_library(play_library: Play) -> None:
+    assert play_library("reference")[0].status == "passed"
+    assert play_library("noop")[0].status == "no_change"
+    assert play_library("simulated:skill=0")[0].status == "failed"
+
+
+def test_one_reply_holds_all_files(
+    play_library: Play, model_server: Server, sources: Mapping[str, str]
+) -> None:
+    model_server.plays(model_server.answer(f"Here.\n\n{files_of(sources)}"))
+    episode, _ = play_library("single-shot", model_server)
+    assert episode.status == "passed"
+    prompt = model_server.requests[0]["body"]["messages"][-1]["content"]
+    assert "# file: src/scaling.py" in prompt
+    assert "raise NotImplementedError" in prompt
+    assert "TODO" not in prompt
+    assert "x * factor" not in prompt
+
+
+def test_a_repair_sends_only_the_file_that_was_wrong(
+    play_library: Play, model_server: Server, sources: Mapping[str, str]
+) -> None:
+    wrong = {**sources, "src/twice.py": sources["src/twice.py"].replace("= factor", "= 1")}
+    model_server.plays(
+        model_server.answer(files_of(wrong)),
+        model_server.answer(files_of({"src/twice.py": sources["src/twice.py"]})),
+    )
+    episode, records = play_library("repair:rounds=1", model_server)
+    assert (episode.status, records.tools) == (
+        "passed",
+        ["write_region", "run_tests", "write_region", "submit"],
+    )
+
+
+def test_a_model_writes_a_library_by_tools(
+    play_library: Play, model_server: Server, sources: Mapping[str, str]
+) -> None:
+    code = "".join(f"# file: {path}\n{text}" for path, text in sources.items())
+    model_server.plays(
+        model_server.calls(("write_region", {"code": code.replace("x - 1", "x + 1")})),
+        model_server.calls(
+            ("run_tests", {}),
+            ("replace", {"path": "src/scaling.py", "old": "x + 1", "new": "x - 1"}),
+        ),
+        model_server.calls(("submit", {})),
+    )
+    episode, records = play_library("tools", model_server)
+    assert (episode.status, episode.test_runs) == ("passed", 1)
+    texts = [step["text"] for kind, step in records.kept if kind == "step"]
+    assert texts[0].startswith("wrote 2 of 2 files: src/scaling.py lines 1-")
+    assert "4 of 5 passed" in texts[1]
+
+
+def test_a_program_writes_a_library(
+    play_library: Play, tmp_path: Path, sources: Mapping[str, str]
+) -> None:
+    program = tmp_path / "write.py"
+    program.write_text(
+        f"import pathlib\nfor path, text in {dict(sources)!r}.items():\n"
+        "    pathlib.Path(path).write_text(text)\n"
+    )
+    episode, records = play_library(f"command:{sys.executable} {program}", agent_sandbox="none")
+    assert episode.status == "passed"
+    prompts = [about["text"] for kind, about in records.kept if kind == "prompt"]
+    assert "- `src/twice.py`, 6 lines" in prompts[0]
+
+
+def test_the_check_takes_a_library(folder: Path, tmp_path: Path) -> None:
+    done = rcb("check", "--dataset", str(folder), "--scope", "library", "--no-cache", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "small: certified" in done.stdout
+    shown = rcb("show", "small@library", "--dataset", str(folder), cwd=tmp_path)
+    assert "raise NotImplementedError" in shown.stdout

@@ -150,7 +150,7 @@ def test_a_scope_stands_behind_a_name_and_can_be_taken_away() -> None:
     assert in_scope("bundled@file", "paper") == "bundled@paper"
     assert in_scope("bundled@paper", "region") == without_scope("bundled@open") == "bundled"
     assert in_scope("bundled@paper", None) == "bundled@paper"
-    with pytest.raises(UsageError, match="Write one of region, file, paper, open"):
+    with pytest.raises(UsageError, match="Write one of region, file, paper, library, open"):
         in_scope("bundled", "chapter")
 
 
@@ -163,11 +163,14 @@ def test_an_unknown_name_says_which_scope_is_meant(folder: Path, whole: Dataset)
 
 def test_every_bundled_paper_has_a_challenge_at_each_scope_and_its_reference_restores_it() -> None:
     regions = load_dataset("bundled")
-    for scope in ("file", "paper"):
+    for scope in ("file", "paper", "library"):
         joint = load_dataset(f"bundled@{scope}")
         assert len(joint.papers) == len(regions.papers) == 20
         for one in joint.challenges:
             assert one.tree(one.reference) == dict(one.paper.visible)
+            assert one.tree("") == one.workspace()
+        if scope == "library":
+            continue
         outermost = sum(one.lines for one in regions.challenges if one.region.parent is None)
         assert sum(one.lines for one in joint.challenges) == outermost
 
