@@ -1,12 +1,14 @@
 """Challenges of several parts at once: all regions of a file or of a paper, or a paper's whole library.
 
 The first two are derived from the tags alone. Regions inside another region belong to it, so each line of code is missing once.
-Of a library the public surface is left (`rcb_env.dataset.surface`); a file that no case loads is handed over whole.
+Of a library the public surface is left (`rcb_env.dataset.surface`); a file that no case loads, or that is nothing but surface, is
+handed over whole.
 Not covered: the text of an answer (`rcb_env.dataset.holes`).
 """
 
 from __future__ import annotations
 
+import ast
 import os.path
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,8 +19,8 @@ from rcb_env.dataset import markers
 from rcb_env.dataset.holes import Hole, Holes
 from rcb_env.dataset.markers import Region
 from rcb_env.dataset.papers import Challenge, Paper, digest
-from rcb_env.dataset.surface import imported, names_read, surface
-from rcb_env.errors import counted
+from rcb_env.dataset.surface import imported, names_read, says_all, surface
+from rcb_env.errors import PaperError, counted
 
 Joint = Literal["file", "paper", "library"]
 
@@ -29,11 +31,15 @@ def jointly(paper: Paper, scope: Joint) -> Paper:
     Args:
         paper: with a challenge for each region.
         scope: what is missing at once.
+
+    Raises:
+        PaperError: a file is no Python, so that it has no surface.
     """
     joint = replace(paper, challenges=())
     if scope == "library":
-        made = _challenge(joint, f"{paper.id}@library", _emptied(paper), "file")
-        object.__setattr__(joint, "challenges", (made,))  # as below
+        missing = _emptied(paper)
+        made = [_challenge(joint, f"{paper.id}@library", missing, "file")] if missing else []
+        object.__setattr__(joint, "challenges", tuple(made))  # as below
         return joint
     outermost = [one for one in paper.challenges if one.region.parent is None]
     challenges = [
@@ -85,28 +91,29 @@ def _challenge(paper: Paper, id: str, missing: Sequence[Hole], kind: str) -> Cha
 
 
 def _emptied(paper: Paper) -> list[Hole]:
-    """The files that cases load, each with its surface."""
+    """The files that cases load, each with its surface; but for those of which that leaves nothing to write."""
     sources = {path: _text(paper, path) for path in paper.files if path.endswith(".py")}
     bare = {path: markers.strip_tags(text) for path, text in sources.items()}
     cases = paper.tests["tests/cases.py"].decode("utf-8", "replace")
+    for path, text in {**bare, "tests/cases.py": cases}.items():
+        try:
+            ast.parse(text)
+        except (SyntaxError, ValueError) as error:
+            raise PaperError(
+                f"is no Python, so it has no public surface: {error}", path=str(paper.root / path)
+            ) from None
     read = {path: names_read(text) for path, text in bare.items()}
     outside = names_read(cases)
-    return [
-        Hole(
-            name=path,
-            file=path,
-            region=Region(
-                path, -1, text.count("\n"), "", markers.count_code_lines(text.split("\n")), None
-            ),
-            surface=surface(
-                text,
-                hidden=markers.rows_in_regions(sources[path]),
-                read=outside.union(*(names for other, names in read.items() if other != path)),
-            ),
-        )
-        for path, text in bare.items()
-        if path in _loaded(cases, bare)
-    ]
+    loaded = _loaded(cases, bare)
+    holes = []
+    for path, text in bare.items():
+        elsewhere = outside.union(*(names for other, names in read.items() if other != path))
+        left = surface(text, hidden=markers.rows_in_regions(sources[path]), read=elsewhere)
+        if path in loaded and not says_all(left, text):
+            lines = markers.count_code_lines(text.split("\n"))
+            region = Region(path, -1, text.count("\n"), "", lines, None)
+            holes.append(Hole(path, path, region, left))
+    return holes
 
 
 def _loaded(cases: str, sources: Mapping[str, str]) -> set[str]:

@@ -82,7 +82,12 @@ def load_dataset(name_or_folder: str | Path = "bundled") -> Dataset:
 
 
 def _joint_challenges(whole: Dataset, scope: Joint) -> Dataset:
-    papers = tuple(jointly(paper, scope) for paper in whole.papers if paper.layout == "native")
+    native = [paper for paper in whole.papers if paper.layout == "native"]
+    papers = tuple(one for paper in native if (one := jointly(paper, scope)).challenges)
+    if native and not papers:
+        raise UsageError(
+            f"no case of the data set {whole.name} loads a file of which something can be missing"
+        )
     if not papers:
         raise UsageError(
             f"the data set {whole.name} has the public layout, which has no scope {scope!r} yet: leave out the scope"

@@ -166,11 +166,7 @@ class Challenge:
             self._masked.fill(self.reference),
             range(first, first + self.reference.count("\n")),
             file=self.file,
-            others={
-                path: _decode(data)
-                for path, data in self.paper.visible.items()
-                if path.endswith(".py") and path != self.file
-            },
+            others=self._others,
         )
 
     @cached_property
@@ -178,12 +174,12 @@ class Challenge:
         """Of several regions what code outside of all of them reads, by the name of the region."""
         if self.holes is None:
             return {}
-        others = {
-            path: _decode(data)
-            for path, data in self.paper.visible.items()
-            if path.endswith(".py") and path not in self.holes.files
-        }
-        return {hole.name: self.holes.defines(hole, others) for hole in self.holes}
+        return {hole.name: self.holes.defines(hole, self._others) for hole in self.holes}
+
+    @property
+    def _others(self) -> Mapping[str, str]:
+        others = ((path, data) for path, data in self.paper.visible.items() if path[-3:] == ".py")
+        return {path: _decode(data) for path, data in others if path not in self.files}
 
     def topic(self, *, with_hint: bool = True) -> tuple[str, str]:
         """What the paper is searched for: the hint, if it may be told, and the code before the region."""

@@ -35,6 +35,11 @@ def surface(text: str, *, hidden: Collection[int] = (), read: Collection[str] = 
     return "".join(_Surface(text, hidden, read).of(module.body, "")).lstrip("\n")
 
 
+def says_all(left: str, text: str) -> bool:
+    """Whether nothing of a file went with its surface, comments aside."""
+    return ast.dump(ast.parse(left)) == ast.dump(ast.parse(text))
+
+
 def names_read(text: str) -> set[str]:
     """Names, and names of attributes, that a file mentions."""
     found: set[str] = set()

@@ -27,6 +27,8 @@ from rcb_env.play.episode import play_episode
 from rcb_env.play.record import Episode
 from rcb_env.play.registry import make_agent
 from rcb_env.runs.store import RunStore
+from rcb_env.view.catalog import Catalog
+from rcb_env.view.pages import Pages
 
 Server = Any  # its class lives in conftest.py, which cannot be imported from here
 ID = "small@paper"
@@ -426,6 +428,13 @@ def test_the_command_line_lists_shows_runs_grades_and_reports_a_scope(
     assert run.returncode == 0, run.stderr
     (line,) = RunStore.open(tmp_path / "ran").latest()
     assert line["episode"]["status"] == "passed"
+    pages = Pages(Catalog(tmp_path, cache=tmp_path / "cache"))
+    page = pages.challenge("ran", [("challenge", ID)])
+    assert page.count("<mark>") == 3
+    assert "src/twice.py" in page
+    assert "wrote 3 of 3 regions" in pages.episode("ran", [("challenge", ID)])
+    reported = rcb("report", "ran", cwd=tmp_path)
+    assert reported.returncode == 0, reported.stderr
 
     answers = tmp_path / "answers.jsonl"
     answers.write_text(

@@ -13,6 +13,7 @@ from rcb_env.dataset.papers import Challenge
 from rcb_env.dataset.surface import surface
 from rcb_env.env.settings import Shown
 from rcb_env.env.workspace import Workspace, WorkspaceError
+from rcb_env.errors import PaperError, UsageError
 from rcb_env.play.joint_extraction import extract_for
 
 
@@ -132,10 +133,11 @@ def library(
 ) -> Challenge:
     tagged = '# <paper2code name="rate">\n{}# </paper2code name="rate">\n'
     files = {
-        "src/steps.py": "from rates import rate\n\n"
+        "src/steps.py": "from kinds import WIDE\nfrom rates import rate\n\n"
         + tagged.format("HALF = 0.5\n")
         + "\n\ndef step(x):\n    return x * rate() * HALF\n",
         "src/rates.py": "def rate():\n    return 3\n",
+        "src/kinds.py": '"""Kinds."""\n\nWIDE = 3\n',
         "src/demo.py": "from steps import step\n\nprint(step(1))\n",
         "tests/cases.py": "from rcb_env.cases import case\n\n\n@case(seeds=1)\ndef steps(tree, rng):\n"
         '    return tree.load("steps").step(2.0)\n',
@@ -144,12 +146,15 @@ def library(
     return load_dataset(f"{folder}@library").challenge("small@library")
 
 
-def test_files_that_no_case_loads_are_handed_over_whole(library: Challenge) -> None:
+def test_files_that_no_case_loads_or_that_are_surface_are_handed_over_whole(
+    library: Challenge,
+) -> None:
     seen = library.workspace()
+    assert seen["src/kinds.py"].endswith(b"WIDE = 3\n")
     assert library.files == ("src/rates.py", "src/steps.py")
     assert seen["src/demo.py"] == b"from steps import step\n\nprint(step(1))\n"
     assert seen["src/steps.py"] == (
-        b"from rates import rate\n\nHALF = ...\n\n\ndef step(x):\n    raise NotImplementedError\n"
+        b"from kinds import WIDE\nfrom rates import rate\n\nHALF = ...\n\n\ndef step(x):\n    raise NotImplementedError\n"
     )
 
 
@@ -158,7 +163,7 @@ def test_a_whole_file_may_become_any_other(library: Challenge) -> None:
     told = space.write_region("# file: src/rates.py\ndef rate():\n    return 3\n")
     assert told == "wrote 1 of 2 files: src/rates.py lines 1-2"
     space.replace("HALF = ...", "HALF = 0.5", "src/steps.py")
-    assert "src/steps.py  (7 lines; to be written)" in space.list_files()
+    assert "src/steps.py  (8 lines; to be written)" in space.list_files()
     with pytest.raises(WorkspaceError, match="# file: NAME"):
         space.write_region("def rate():\n    return 3\n")
     with pytest.raises(WorkspaceError, match="may not change; only the files may change"):
@@ -182,3 +187,15 @@ def test_a_file_in_a_reply_is_known_by_its_path(library: Challenge, block: str) 
     code = "def rate():\n    return 3\n"
     found = extract_for(library, block.format(code)).code
     assert found == f"# file: src/rates.py\n{code}"
+
+
+def test_a_paper_without_a_surface_says_why(
+    tmp_path: Path, write_paper: Callable[..., Path]
+) -> None:
+    source = 'def f():\n    # <paper2code name="f">\n    return 1\n    # </paper2code name="f">\n'
+    unused = write_paper(tmp_path / "unused", {"src/a.py": source})
+    with pytest.raises(UsageError, match="no case of the data set unused loads a file"):
+        load_dataset(f"{unused}@library")
+    broken = write_paper(tmp_path / "broken", {"src/a.py": source, "src/b.py": "def\n"})
+    with pytest.raises(PaperError, match=r"b\.py.*no Python"):
+        load_dataset(f"{broken}@library")
