@@ -10,7 +10,8 @@ Each of these is one agent and can be read on its own:
 
 What they share:
 
-    prompts.py    all words that models are told; official_prompt.py: the public benchmark's form
+    prompts.py    all words that models are told; joint_prompts.py: those for several parts at once
+    official_prompt.py   the public benchmark's form
     fitting.py    what of a prompt fits the model's window; tokens.py: how many tokens a text has
     model.py      `open_model` and `Conversation`
     replies.py    what a model says; simulated_model.py: one that looks the answer up

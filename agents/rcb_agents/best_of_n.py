@@ -52,7 +52,7 @@ class BestOfN:
         for index in range(self.n):
             talk = Conversation(model, task, draw=index, temperature=self.temperature)
             try:
-                code = code_of(talk.ask(prompt), task)
+                code = task.merged(code_of(talk.ask(prompt), task), task.placeholder)
             except NoAnswer as error:
                 if error.reason == "context_exceeded":
                     raise

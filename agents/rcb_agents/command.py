@@ -74,7 +74,7 @@ class Command:
             with _counted(task, report.usage):
                 task.record("command", _about(task, ended, report, place.elsewhere(task)))
                 code = place.region(task)
-                if code != task.masked.placeholder:
+                if code != task.placeholder:
                     turn = yield ToolCall("write_region", {"code": code})
                     if turn.error:
                         raise NoAnswer("no_code", turn.text)

@@ -83,7 +83,7 @@ def first_prompt(task: Task, model: Model, render: Render, *, talks: bool = Fals
             "chars": {
                 "paper": len(paper),
                 "context": sum(map(len, context.values())),
-                "code": len(task.masked_file),
+                "code": sum(map(len, task.masked_files.values())),
                 "all": len(prompt),
             },
             "tokens": tokens.estimate(prompt, name) if room is not None and trimmed else None,

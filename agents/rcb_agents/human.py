@@ -15,6 +15,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TextIO
 
+from rcb_agents import joint_prompts
 from rcb_env import TOOLS, Task, ToolCall, Turn
 
 _SHORT = {
@@ -47,10 +48,18 @@ class Human:
         """Show the task, then line by line what is answered."""
         screen, keys = sys.stdout, sys.stdin
         hint = f' "{task.hint}"' if task.hint else ""
-        _show(screen, f"{task.challenge.id}: write the missing part{hint} of {task.file}.\n")
-        if task.defines:
-            _show(screen, f"Later code reads from it: {', '.join(task.defines)}.\n")
-        _show(screen, f"{task.masked_file}\n{_HELP}")
+        if task.parts:
+            _show(
+                screen,
+                f"{task.challenge.id}: write what is missing, each part below a line such as '{task.parts[0].header}'.\n",
+            )
+            _show(screen, f"{joint_prompts.listed(task)}\n")
+        else:
+            _show(screen, f"{task.challenge.id}: write the missing part{hint} of {task.file}.\n")
+            if task.defines:
+                _show(screen, f"Later code reads from it: {', '.join(task.defines)}.\n")
+        files = "\n".join(task.masked_files.values())
+        _show(screen, f"{files}\n{_HELP}")
         while True:
             screen.write("> ")
             screen.flush()

@@ -14,7 +14,8 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from rcb_agents import official_prompt
+from rcb_agents import joint_prompts, official_prompt
+from rcb_agents.joint_prompts import in_words
 from rcb_env import Task, tool_schemas
 
 _ROLE = "You are a researcher who turns papers into working Python code."
@@ -117,6 +118,8 @@ _OFFICIAL = "\0".join(
     (official_prompt.TEMPLATE, official_prompt.WITH_PAPER, official_prompt.WITHOUT_PAPER)
 )
 
+_JOINT = joint_prompts.TEXTS
+
 _PLANNED = """
 This is the plan that was made for it after reading the paper:
 
@@ -146,10 +149,12 @@ def missing_code(task: Task, paper: str, context: Mapping[str, str]) -> str:
     """
     if task.shown.protocol == "official":
         return official_prompt.missing_code(task, paper, context)
+    if task.parts:
+        return _joined(*_reading(task, paper, context), joint_prompts.guidelines(task))
     return _joined(
         *_reading(task, paper, context),
         _GUIDELINES.format(
-            indent=_in_words(_indent(task)),
+            indent=in_words(_indent(task)),
             indent_shown=_indent(task),
             size=_size(task, _ENOUGH),
             read_later=_read_later(task, "\n"),
@@ -159,7 +164,8 @@ def missing_code(task: Task, paper: str, context: Mapping[str, str]) -> str:
 
 def plan(task: Task, paper: str, context: Mapping[str, str]) -> str:
     """The prompt that asks for a plan; arguments as for `missing_code`."""
-    return _joined(*_reading(task, paper, context), _PLAN, _read_later(task))
+    told = _read_later(task) if not task.parts else joint_prompts.listed(task)
+    return _joined(*_reading(task, paper, context), _PLAN, told)
 
 
 def act(task: Task, paper: str, *, plan: str = "") -> str:
@@ -170,20 +176,24 @@ def act(task: Task, paper: str, *, plan: str = "") -> str:
         paper: what is shown of the paper at once; "": it has to be read by a tool.
         plan: what a planner has written; "": nothing.
     """
+    more = _READ_PAPER if task.paper_shown == "full" and task.paper_text else ""
+    planned = _PLANNED.format(plan=plan.strip()) if plan.strip() else ""
+    opening = (_ROLE, _PAPER.format(paper=paper) if paper else "")
+    if task.parts:
+        return _joined(*opening, joint_prompts.act(task, more.strip()), planned)
     return _joined(
-        _ROLE,
-        _PAPER.format(paper=paper) if paper else "",
+        *opening,
         _ACT.format(
             file=task.file,
             hint=f': "{task.hint}"' if task.hint else "",
             line=task.masked.before.count("\n") + 1,
-            indent=_in_words(_indent(task)),
+            indent=in_words(_indent(task)),
             indent_shown=_indent(task),
             size=_size(task, _ABOUT),
-            more=_READ_PAPER if task.paper_shown == "full" and task.paper_text else "",
+            more=more,
             read_later=_read_later(task, "\n\n"),
         ),
-        _PLANNED.format(plan=plan.strip()) if plan.strip() else "",
+        planned,
     )
 
 
@@ -194,11 +204,15 @@ def _size(task: Task, words: str) -> str:
 
 def after_failure(task: Task, result: str) -> str:
     """What follows a try whose tests did not pass."""
+    if task.parts:
+        return joint_prompts.after_failure(result).strip("\n")
     return _FAILED.format(file=task.file, result=result.strip()).strip("\n")
 
 
-def after_no_code(reason: str) -> str:
+def after_no_code(task: Task, reason: str) -> str:
     """What follows a reply without code."""
+    if task.parts:
+        return joint_prompts.after_no_code(task, reason).strip("\n")
     return _NO_CODE.format(reason=reason).strip("\n")
 
 
@@ -233,10 +247,12 @@ def in_place_of_nothing() -> str:
 
 
 def _reading(task: Task, paper: str, context: Mapping[str, str]) -> tuple[str, ...]:
+    opening = (_ROLE, _PAPER.format(paper=paper) if paper else "")
+    if task.parts:
+        return (*opening, joint_prompts.code(task, context))
     shown = {**context, task.file: task.masked_file}  # the masked file comes last
     return (
-        _ROLE,
-        _PAPER.format(paper=paper) if paper else "",
+        *opening,
         _CODE.format(
             file=task.file,
             indent_shown=_indent(task),
@@ -261,12 +277,3 @@ def _joined(*parts: str) -> str:
 def _indent(task: Task) -> str:
     first = task.masked.placeholder.split("\n", 1)[0]
     return first[: len(first) - len(first.lstrip())]
-
-
-def _in_words(indent: str) -> str:
-    if not indent:
-        return "none"
-    kind = "space" if set(indent) == {" "} else "tab" if set(indent) == {"\t"} else None
-    if kind is None:
-        return repr(indent)
-    return f"{len(indent)} {kind}{'s' if len(indent) > 1 else ''}"

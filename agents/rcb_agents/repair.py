@@ -42,11 +42,11 @@ class Repair:
         for rounds_left in reversed(range(self.rounds + 1)):
             reply = talk.ask(prompt)
             try:
-                code = code_of(reply, task)
+                code = task.merged(code_of(reply, task), code)
             except NoAnswer as error:
                 if error.reason not in _WORTH_ASKING_AGAIN or not (rounds_left or code):
                     raise
-                feedback = prompts.after_no_code(error.reason)
+                feedback = prompts.after_no_code(task, error.reason)
             else:
                 yield ToolCall("write_region", {"code": code})
                 if not rounds_left:

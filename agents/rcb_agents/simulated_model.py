@@ -95,7 +95,10 @@ class SimulatedModel:
         """What a tool user does next: look, then write and test until they pass, then submit."""
         last = str(messages[-1].get("content", ""))
         if messages[-1]["role"] != "tool":
-            return (self._call("list_files"), self._call("read_file", path=self._task.file))
+            return (
+                self._call("list_files"),
+                self._call("read_file", path=self._task.challenge.files[0]),
+            )
         if self._attempt == _TRIES or (self._attempt and last.startswith("Tests: passed")):
             return (self._call("submit"),)
         return (self._call("write_region", code=self._draw()), self._call("run_tests"))
@@ -105,6 +108,14 @@ class SimulatedModel:
         return ToolRequest(f"simulated_{self._calls}", tool, json.dumps(arguments))
 
     def _faulty(self, code: str, seed: int) -> str:
+        holes = self._task.challenge.holes
+        if holes is not None:  # one of the parts has a fault
+            hole = random.Random(seed).choice([*holes])
+            mutant = self._mutant(holes.references[hole.name], seed, hole.region.indent)
+            return self._task.merged(holes.join({hole.name: mutant}), code)
+        return self._mutant(code, seed, self._task.challenge.region.indent)
+
+    @staticmethod
+    def _mutant(code: str, seed: int, indent: str) -> str:
         made = mutants(code, limit=1, seed=seed)
-        indent = self._task.challenge.region.indent
         return made[0].code if made else f"{indent}pass\n"

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Collection
 from pathlib import Path, PurePosixPath
 
+from rcb_agents.joint_prompts import listed, missing_parts
 from rcb_agents.usage_reports import Report, read_report
 from rcb_env import NoAnswer, Task
 
@@ -30,11 +31,29 @@ _LINES = "about {lines} line(s) of working code that start"
 _OPEN = "working code that starts"
 _PAPER = " The paper it comes from is in `{path}`."
 _READ_LATER = " Later code reads from it: {names}."
+_JOINT_PROMPT = """\
+{missing}
+
+{parts}
+
+Write working code that starts at the indentation of these lines, in their place.{paper}
+
+Change nothing else, not even blanks: an attempt that changes the text around a missing part does not
+count. The tests use these files and no other that you may write.
+"""
+_LIBRARY_PROMPT = """\
+{missing}
+
+{parts}
+{paper}
+
+The tests use these files and no other that you may write.
+"""
 _MAX_FILE_BYTES = 4 << 20  # of the edited file, and of the report
 _MAX_PATH_CHARS = 200  # of what was done to other files
 
 PROMPTS_VERSION = hashlib.sha256(
-    (_PROMPT + _LINES + _OPEN + _PAPER + _READ_LATER).encode()
+    (_PROMPT + _LINES + _OPEN + _PAPER + _READ_LATER + _JOINT_PROMPT + _LIBRARY_PROMPT).encode()
 ).hexdigest()[:12]
 """Changes with the words of the prompt."""
 
@@ -55,14 +74,7 @@ class Workplace:
             self._write(name, data)
         self._paper = self._beside(task, "PAPER") if task.paper_text else ""
         self._prompt = self._beside(task, "PROMPT")
-        names = ", ".join(f"`{name}`" for name in task.defines)
-        self.prompt = _PROMPT.format(
-            file=task.file,
-            hint=f' ("{task.hint}")' if task.hint else "",
-            code=_OPEN if task.challenge.is_open else _LINES.format(lines=task.challenge.lines),
-            paper=_PAPER.format(path=self._paper) if self._paper else "",
-            read_later=_READ_LATER.format(names=names) if names else "",
-        )
+        self.prompt = _prompt(task, _PAPER.format(path=self._paper) if self._paper else "")
         self._write(self._prompt, self.prompt.encode())
         if self._paper:
             self._write(self._paper, task.paper_text.encode("utf-8", "replace"))
@@ -99,15 +111,19 @@ class Workplace:
         """What stands in the place of the missing part.
 
         Raises:
-            NoAnswer: the file is not there any more, or is not what it was around the region.
+            NoAnswer: a file is not there any more, or is not what it was around what is missing in it.
         """
+        return "".join(self._answer(task, path) for path in task.challenge.files)
+
+    def _answer(self, task: Task, path: str) -> str:
         try:
-            text = _read_below(self._root, task.file).decode("utf-8", "surrogateescape")
+            text = _read_below(self._root, path).decode("utf-8", "surrogateescape")
         except OSError as error:
-            raise NoAnswer("frame_changed", f"{task.file}: {error.strerror or error}") from None
-        code = task.masked.region_of(text)
+            raise NoAnswer("frame_changed", f"{path}: {error.strerror or error}") from None
+        code = task.answer_in(path, text)
         if code is None:
-            raise NoAnswer("frame_changed", _first_change(task, text))
+            what = f"{path} was changed around the missing parts"
+            raise NoAnswer("frame_changed", what if task.parts else _first_change(task, text))
         return code
 
     def elsewhere(self, task: Task) -> list[str]:
@@ -119,7 +135,7 @@ class Workplace:
         now = _modes_below(self._root, folders)
         there = {".", *(path for path in folders if stat.S_ISDIR(now.get(path, 0)))}
         told = []
-        for path in sorted({*self._modes, *now} - {task.file}):
+        for path in sorted({*self._modes, *now}.difference(task.challenge.files)):
             what = self._difference(path, self._modes.get(path), now.get(path))
             if what and there.issuperset(map(str, PurePosixPath(path).parents)):
                 shown = path.encode("utf-8", "backslashreplace").decode()
@@ -164,6 +180,21 @@ class Workplace:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
         self._contents[name] = data
+
+
+def _prompt(task: Task, paper: str) -> str:
+    if task.parts:
+        words = _LIBRARY_PROMPT if task.parts[0].whole else _JOINT_PROMPT
+        said = paper.strip() if task.parts[0].whole else paper
+        return words.format(missing=missing_parts(task), paper=said, parts=listed(task))
+    names = ", ".join(f"`{name}`" for name in task.defines)
+    return _PROMPT.format(
+        file=task.file,
+        hint=f' ("{task.hint}")' if task.hint else "",
+        code=_OPEN if task.challenge.is_open else _LINES.format(lines=task.challenge.lines),
+        paper=paper,
+        read_later=_READ_LATER.format(names=names) if names else "",
+    )
 
 
 def _read_below(root: int, path: str) -> bytes:

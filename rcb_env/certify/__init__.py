@@ -9,6 +9,7 @@ becomes a `Problem` with file and line.
     run.py          what takes runs; `certify`                  verdicts.py  verdicts by content
     reasons.py      why some mutants may survive
     open.py         what an open challenge has to meet
+    joint.py        what challenges of several regions have to meet
     suites.py       papers in the public layout
     certificate.py  what was found, and the file of it that is committed with a data set
 

@@ -48,7 +48,7 @@ class Verdicts:
     def key(self, challenge: Challenge, code: str, *more: object) -> str:
         """Equal if the file to be graded and all that grades it are equal, whatever the region."""
         state = self._fixed.copy()
-        state.update(f"{challenge.file}\0{more!r}".encode())
+        state.update(f"{' '.join(challenge.files)}\0{more!r}".encode())
         for path, data in challenge.tree(code).items():
             state.update(f"{path}\0{len(data)}\0".encode() + data)
         return state.hexdigest()

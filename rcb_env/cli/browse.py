@@ -10,6 +10,7 @@ import click
 
 from rcb_env.cli import options
 from rcb_env.cli.output import echo
+from rcb_env.errors import counted
 
 if TYPE_CHECKING:
     from rcb_env.dataset.papers import Challenge
@@ -26,7 +27,8 @@ def list_() -> None:
 @options.as_json
 def list_papers(dataset: str, scope: str | None, as_json: bool) -> None:
     """List the papers of a data set. With --json: one object per line."""
-    from rcb_env.dataset.loading import in_scope, load_dataset
+    from rcb_env.dataset.loading import load_dataset
+    from rcb_env.dataset.scopes import in_scope
 
     rows = [
         {
@@ -55,7 +57,8 @@ def list_challenges(
     as_json: bool,
 ) -> None:
     """List challenges. With --json: one object per line, with id, paper, file, hint and lines."""
-    from rcb_env.dataset.loading import in_scope, load_dataset
+    from rcb_env.dataset.loading import load_dataset
+    from rcb_env.dataset.scopes import in_scope
 
     whole = load_dataset(in_scope(dataset, scope))
     rows = [
@@ -145,11 +148,13 @@ def show(
 
     It also says which data set the challenge is from, and which other known data sets have the same id.
     """
-    from rcb_env.dataset.loading import in_scope, load_dataset
-    from rcb_env.dataset.papers import OPEN, TASK
+    from rcb_env.dataset.loading import load_dataset
+    from rcb_env.dataset.papers import TASK
+    from rcb_env.dataset.scopes import in_scope, scope_of
     from rcb_env.errors import UsageError
 
-    dataset = in_scope(dataset, scope or ("open" if challenge.endswith(OPEN) else None))
+    named = scope_of(challenge)
+    dataset = in_scope(dataset, scope or (None if named == "region" else named))
     searched = load_dataset(dataset)
     others = _others_with(challenge, dataset)
     try:
@@ -158,8 +163,9 @@ def show(
         told = [f"{error} It is not in the data set {searched.name}"]
         told += [f"{other} has it: add --dataset {other}" for other in others]
         if any(paper.id == challenge for paper in searched.papers):
-            in_open = " --scope open" if dataset.endswith(OPEN) else ""
-            told.append(f"it is a paper: `rcb list challenges{in_open} --papers {challenge}`")
+            here = scope_of(dataset)
+            within = "" if here == "region" else f" --scope {here}"
+            told.append(f"it is a paper: `rcb list challenges{within} --papers {challenge}`")
         raise UsageError("; ".join(told)) from None
     if as_json:
         described = _describe(found, with_paper, reference)
@@ -172,7 +178,7 @@ def show(
         ("data set", searched.name + "".join(f"; {other} has this id too" for other in others)),
         ("paper", f"{paper.title} ({', '.join(filter(None, (paper.venue, paper.arxiv)))})"),
         ("hint", found.hint),
-        ("file", f"{found.file}, line {found.region.start + 1} of the annotated file"),
+        *_places(found),
         *([] if found.is_open else [("lines", str(found.lines))]),
         *([("defines", ", ".join(found.defines))] if found.defines else []),
         ("content", found.content_hash),
@@ -182,15 +188,32 @@ def show(
     echo("\nWhat an agent sees (and the paper, with read_paper):")
     width = max(len(path) for path in files)
     for path, data in sorted(files.items()):
-        note = "the masked file" if path == found.file else ""
+        note = "" if path not in found.files else _MASKED[found.holes is not None]
         echo(f"  {path:<{width}}  {len(data):>8} bytes  {note}".rstrip())
     if found.is_open:
         _print_text(TASK, files[TASK].decode("utf-8", "surrogateescape"))
-    _print_text(found.file, found.masked().text)
+    for path, text in found.masked_files().items():
+        _print_text(path, text)
     if reference:
         _print_text("reference", found.reference)
     if with_paper:
         _print_text("paper", paper.text)
+
+
+_MASKED = ("the masked file", "masked")
+
+
+def _places(challenge: Challenge) -> list[tuple[str, str]]:
+    """Where something is missing, for the heading."""
+    if challenge.holes is None:
+        line = challenge.region.start + 1
+        return [("file", f"{challenge.file}, line {line} of the annotated file")]
+    return [
+        ("part", f"{hole.name}: {hole.file}, {counted(hole.region.lines, 'line')}")
+        if hole.surface is None
+        else ("file", f"{hole.file}, {counted(hole.region.lines, 'line')}")
+        for hole in challenge.holes
+    ]
 
 
 def _others_with(challenge: str, dataset: str) -> list[str]:
@@ -221,8 +244,16 @@ def _describe(challenge: Challenge, with_paper: bool, reference: bool) -> Mappin
         "defines": challenge.defines,
         "content_hash": challenge.content_hash,
         "files": sorted(challenge.workspace()),
-        "masked_file": _printable(challenge.masked().text),
     }
+    if challenge.holes is None:
+        described["masked_file"] = _printable(challenge.masked().text)
+    else:
+        masked = {path: _printable(text) for path, text in challenge.masked_files().items()}
+        parts = [
+            {"name": hole.name, "file": hole.file, "hint": hole.hint, "lines": hole.region.lines}
+            for hole in challenge.holes
+        ]
+        described |= {"masked_files": masked, "parts": parts}
     if reference:
         described["reference"] = _printable(challenge.reference)
     if with_paper:

@@ -66,7 +66,8 @@ def check(
     depend on the inputs that its cases draw, and if an agent cannot read a region's code elsewhere in its files. A
     light check does the same, but tries only two faults per region.
 
-    With --scope open the check looks at open challenges: the baseline must score well below the paper's own method, two
+    With --scope file, paper or library the check looks at several parts at once: the reference must pass, and fail without
+    any one of its parts. With --scope open the check looks at open challenges: the baseline must score well below the paper's own method, two
     other answers well above it, the first idea at most half as much, and answers that do not try below the baseline. A
     light check asks only for this order, on fewer problems.
 
@@ -78,12 +79,15 @@ def check(
     """
     from rcb_env import sandbox as sandboxes
     from rcb_env.certify import CertificateFile
-    from rcb_env.dataset.loading import in_scope
+    from rcb_env.dataset.scopes import in_scope, scope_of
+    from rcb_env.errors import UsageError
     from rcb_env.grading.grader import Grader
 
     loaded = _loaded(in_scope(dataset, scope), as_json)
     chosen = _chosen(loaded, papers)
     of_open = bool(chosen) and chosen[0].layout == "open"
+    if certificate and scope_of(loaded.name) not in ("region", "open"):
+        raise UsageError("only regions and open challenges go on record: leave out --certificate")
     record = CertificateFile(certificate, of_open=of_open) if certificate else None
     cache = None if no_cache else _cache()
     certified: list[Certificate] = []
@@ -157,13 +161,15 @@ class _Job:
     def certify(self, paper: Paper, order: Sequence[str]) -> Certificate:
         """Whether a paper is good enough; a full check goes on record, in this order of papers."""
         from rcb_env.certify import certify
+        from rcb_env.certify.joint import certify_joint
         from rcb_env.cli.progress import Progress
 
         known = self._known
         current = known is not None and known.standing(paper) == "current"
         depth: Depth = "full" if self.full else "light" if current else "quick"
         with Progress(paper.id) as shown:
-            found = certify(
+            look = certify if paper.challenges[0].holes is None else certify_joint
+            found = look(
                 paper,
                 self.grader,
                 depth=depth,
@@ -192,15 +198,14 @@ def _loaded(dataset: str, as_json: bool) -> Dataset:
 
 def _chosen(dataset: Dataset, names: Sequence[str]) -> list[Paper]:
     """The papers of these ids, in their order; without ids, all of them."""
-    from rcb_env.dataset.papers import OPEN
+    from rcb_env.dataset.scopes import scope_of, without_scope
     from rcb_env.errors import UsageError
 
     for name in names:
-        if name.endswith(OPEN):
-            papers = " ".join(each.removesuffix(OPEN) for each in names)
-            raise UsageError(
-                f"{name} is no paper but an open challenge: `rcb check --scope open {papers}`"
-            )
+        if (scope := scope_of(name)) != "region":
+            papers = " ".join(without_scope(each).partition("/")[0] for each in names)
+            what = "an open challenge" if scope == "open" else "a challenge"
+            raise UsageError(f"{name} is no paper but {what}: `rcb check --scope {scope} {papers}`")
     return [dataset.paper(name) for name in dict.fromkeys(names)] or list(dataset.papers)
 
 

@@ -52,7 +52,8 @@ def grade(
     that the file lacks counts as missing.
     """
     from rcb_env.cli.session import finish, prepare_sandbox, show_progress
-    from rcb_env.dataset.loading import in_scope, load_dataset
+    from rcb_env.dataset.loading import load_dataset
+    from rcb_env.dataset.scopes import in_scope
     from rcb_env.errors import UsageError
     from rcb_env.runs import default_folder, grade_completions, regrade
 
@@ -106,16 +107,16 @@ def grade(
 
 
 def _scope_of(path: Path) -> str | None:
-    """Open, where a file names open challenges; lines that are wrong are told by those who grade.
+    """The scope of the challenges that a file names, None: regions; those who grade tell what is wrong with a line.
 
     Raises:
-        UsageError: it names challenges of both kinds.
+        UsageError: it names challenges of several scopes.
     """
-    from rcb_env.dataset.papers import OPEN
+    from rcb_env.dataset.scopes import scope_of
     from rcb_env.errors import UsageError
     from rcb_env.runs.regrading import MAX_LINE_BYTES
 
-    lines: dict[bool, int] = {}
+    lines: dict[str, int] = {}
     try:
         with path.open("rb") as file:
             for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), 1):
@@ -123,15 +124,18 @@ def _scope_of(path: Path) -> str | None:
                     name = json.loads(line)["challenge"]
                 except (ValueError, TypeError, LookupError, RecursionError):
                     continue
-                lines.setdefault(str(name).endswith(OPEN), number)
+                lines.setdefault(scope_of(str(name)), number)
     except OSError:
         return None
     if len(lines) > 1:
-        raise UsageError(
-            f"{path}: line {lines[True]} is of an open challenge, line {lines[False]} is not: write two files, and grade"
-            " them one by one"
-        )
-    return "open" if True in lines else None
+        if "open" in lines:
+            other = next(number for scope, number in lines.items() if scope != "open")
+            told = f"line {lines['open']} is of an open challenge, line {other} is not"
+        else:
+            told = ", ".join(f"line {number} is of scope {one}" for one, number in lines.items())
+        raise UsageError(f"{path}: {told}: write two files, and grade them one by one")
+    scope = next(iter(lines), "region")
+    return None if scope == "region" else scope
 
 
 def _made_with(run: Path) -> str:

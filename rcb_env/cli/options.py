@@ -46,9 +46,10 @@ dataset = click.option(
 )
 scope = click.option(
     "--scope",
-    type=click.Choice(("region", "open")),
-    help="What is to be written: a region of a paper's code, or an open challenge, whose best answer nobody has."
-    "  [default: region]",
+    type=click.Choice(("region", "file", "paper", "library", "open")),
+    help="What is to be written: a region of a paper's code, all regions of a file or of a paper at once,"
+    " a whole library of which only the public surface is there, or an open"
+    " challenge, whose best answer nobody has.  [default: region]",
 )
 papers = click.option(
     "--papers",

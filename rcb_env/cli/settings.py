@@ -25,15 +25,14 @@ def run_config(given: Mapping[str, Any]) -> RunConfig:
     Raises:
         UsageError: a value is out of range.
     """
-    from rcb_env.dataset.loading import in_scope
-    from rcb_env.dataset.papers import OPEN
+    from rcb_env.dataset.scopes import in_scope, scope_of
     from rcb_env.env.settings import Rules, Shown
     from rcb_env.runs import RunConfig
 
     own = _present(RunConfig, given, but=("model", "shown", "rules"))
     if "dataset" in own:
-        named_open = any(name.endswith(OPEN) for name in own.get("challenges", ()))
-        scope = given.get("scope") or ("open" if named_open else None)
+        named = (scope_of(name) for name in own.get("challenges", ()))
+        scope = given.get("scope") or next((one for one in named if one != "region"), None)
         own["dataset"] = in_scope(own["dataset"], scope)
     return RunConfig(
         **{**own, "agent": given.get("agent") or ""},

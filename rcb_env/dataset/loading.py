@@ -2,8 +2,8 @@
 
 A data set is a folder with ``papers.yaml`` and one folder per paper, in one of two layouts: *native* (ours:
 ``paper.yaml``, ``paper.md``, ``src/``, ``tests/``) and *paper2code* (the folders of the public benchmark, arXiv
-2506.02314). A native paper may have an open challenge beside its regions (``open/``); with ``@open`` behind its name, a
-data set is that of its open challenges. Everything is read once, when the data set is loaded; nothing here writes. Every flaw is a `PaperError` with
+2506.02314). A native paper may have an open challenge beside its regions (``open/``); with a scope behind its name, such
+as ``@open`` or ``@paper``, a data set is that of its challenges in that scope. Everything is read once, when the data set is loaded; nothing here writes. Every flaw is a `PaperError` with
 file and line.
 """
 
@@ -13,20 +13,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, get_args
 
 from pydantic import BaseModel, Field
 
 from rcb_env.dataset import bundled
 from rcb_env.dataset.imports import reachable, third_party
+from rcb_env.dataset.joint import Joint, jointly
 from rcb_env.dataset.metadata import Day, Document, FilePaths, Name, Strict, Words, read_yaml
 from rcb_env.dataset.papers import OPEN, TASK, Dataset, Paper, with_challenges
 from rcb_env.dataset.published import PUBLISHED, folder_of
-from rcb_env.errors import PaperError, UsageError, unknown
+from rcb_env.dataset.scopes import scope_of, without_scope
+from rcb_env.errors import PaperError, UsageError
 
-Scope = Literal["region", "open"]
-SCOPES: tuple[Scope, ...] = get_args(Scope)
-"""What is to be written: a part of a paper's code, or something better than the paper's own method."""
 NAMES = ("bundled", *PUBLISHED)  # data sets that are known by a name; anything else is a path
 
 # The public runner's limit for one test run, and a memory limit all its suites fit in.
@@ -49,16 +47,18 @@ def load_dataset(name_or_folder: str | Path = "bundled") -> Dataset:
 
     Args:
         name_or_folder: ``"bundled"``, ``"researchcodebench"`` (after ``rcb pull``), or a folder with ``papers.yaml`` (either layout; a clone of
-            the public benchmark's repository will do), or one native paper's folder. Any of them with ``@open`` behind it: the
-            open challenges of these papers.
+            the public benchmark's repository will do), or one native paper's folder. Any of them with a scope behind it, such
+            as ``@open``: the challenges of these papers in that scope.
 
     Raises:
         UsageError: there is no such data set.
         PaperError: it is broken; with file and line.
     """
     written = str(name_or_folder)
-    if written.endswith(OPEN) and not Path(written).is_dir():
-        return _open_challenges(written.removesuffix(OPEN))
+    scope = scope_of(written)
+    if scope != "region" and not Path(written).is_dir():
+        whole = load_dataset(without_scope(written))
+        return _open_challenges(whole) if scope == "open" else _joint_challenges(whole, scope)
     if name_or_folder == "bundled":
         folder = bundled.folder("papers")
         if (folder / "papers.yaml").is_file():
@@ -81,21 +81,21 @@ def load_dataset(name_or_folder: str | Path = "bundled") -> Dataset:
     raise UsageError(f"{folder}: there is no papers.yaml, so it is not a data set")
 
 
-def in_scope(dataset: str, scope: str | None) -> str:
-    """The name of a data set in a scope; None: as the name says.
+def _joint_challenges(whole: Dataset, scope: Joint) -> Dataset:
+    native = [paper for paper in whole.papers if paper.layout == "native"]
+    papers = tuple(one for paper in native if (one := jointly(paper, scope)).challenges)
+    if native and not papers:
+        raise UsageError(
+            f"no case of the data set {whole.name} loads a file of which something can be missing"
+        )
+    if not papers:
+        raise UsageError(
+            f"the data set {whole.name} has the public layout, which has no scope {scope!r} yet: leave out the scope"
+        )
+    return Dataset(name=f"{whole.name}@{scope}", papers=papers)
 
-    Raises:
-        UsageError: there is no such scope.
-    """
-    if scope is None:
-        return dataset
-    if scope not in SCOPES:
-        raise unknown("scope", scope, SCOPES)
-    return dataset.removesuffix(OPEN) + (OPEN if scope == "open" else "")
 
-
-def _open_challenges(name_or_folder: str) -> Dataset:
-    whole = load_dataset(name_or_folder)
+def _open_challenges(whole: Dataset) -> Dataset:
     papers = tuple(
         _load_open(paper.root, paper)
         for paper in whole.papers

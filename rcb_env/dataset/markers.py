@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rcb_env.dataset.layout import Layout, layout
@@ -84,7 +84,7 @@ class Masked:
         missing final newline is added. An empty ``code`` leaves nothing between the two halves of
         the frame.
         """
-        return self.before + _fit(code, self.newline) + self.after
+        return self.before + fit(code, self.newline) + self.after
 
     def region_of(self, text: str) -> str | None:
         """What lies between the frame in ``text``; None if the frame is not there byte for byte.
@@ -109,7 +109,7 @@ def find_regions(text: str, *, path: str) -> tuple[Region, ...]:
         PaperError: a tag is misspelt, unclosed, closes nothing, overlaps another region, or its end
             is indented unlike its start. The error carries the 1-based line.
     """
-    lines = _split(text)
+    lines = split_lines(text)
     shape = _layout(text)
     opened: list[int] = []
     found: list[tuple[str, int, str, int | None]] = []  # name, start, indent, parent
@@ -164,7 +164,7 @@ def mask(text: str, region: Region, *, note: str = "") -> Masked:
         region: one of its regions.
         note: the second line of the placeholder; "": how many lines of code are missing.
     """
-    newline = _newline(text)
+    newline = newline_of(text)
     end = newline or "\n"
     second = note or f"Approximately {region.lines} line(s) of code."
     return Masked(
@@ -178,6 +178,22 @@ def mask(text: str, region: Region, *, note: str = "") -> Masked:
     )
 
 
+def mask_all(text: str, regions: Sequence[Region]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """The frame of a file around several regions, piece by piece, their placeholders, and its line end.
+
+    Args:
+        text: the annotated file.
+        regions: some of its regions, in order; none lies in another one.
+    """
+    starts = [0, *(region.end + 1 for region in regions)]
+    ends = [*(region.start for region in regions), None]
+    return (
+        tuple(_untagged(text, start, end) for start, end in zip(starts, ends, strict=True)),
+        tuple(mask(text, region).placeholder for region in regions),
+        newline_of(text),
+    )
+
+
 def body(text: str, region: Region) -> str:
     """The region's lines without the tag lines of inner regions."""
     return _untagged(text, region.start + 1, region.end)
@@ -188,9 +204,16 @@ def body_rows(text: str, region: Region) -> list[int]:
     return _untagged_rows(text, region.start + 1, region.end)
 
 
+def rows_in_regions(text: str) -> set[int]:
+    """The lines, from 1, of the file without tags that stand in some region of it."""
+    regions = find_regions(text, path="")
+    inside = {row for one in regions for row in range(one.start, one.end)}
+    return {number for number, row in enumerate(_untagged_rows(text, 0, None), 1) if row in inside}
+
+
 def raw_body(text: str, region: Region) -> str:
     """The region's lines, tag lines of inner regions included."""
-    return "".join(_split(text)[region.start + 1 : region.end])
+    return "".join(split_lines(text)[region.start + 1 : region.end])
 
 
 def splice(text: str, region: Region, code: str) -> str:
@@ -198,10 +221,10 @@ def splice(text: str, region: Region, code: str) -> str:
 
     ``splice(text, region, raw_body(text, region)) == text``, byte for byte.
     """
-    lines = _split(text)
+    lines = split_lines(text)
     return (
         "".join(lines[: region.start + 1])
-        + _fit(code, _newline(text))
+        + fit(code, newline_of(text))
         + "".join(lines[region.end :])
     )
 
@@ -216,39 +239,7 @@ def strip_tags(text: str) -> str:
     return _untagged(text)
 
 
-def _split(text: str) -> list[str]:
-    # str.splitlines would also split at form feeds, lone carriage returns and Unicode separators.
-    lines = text.split("\n")
-    return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
-
-
-def _untagged(text: str, start: int = 0, end: int | None = None) -> str:
-    """Lines ``start`` to ``end`` of a file without those that are tags in it."""
-    lines = _split(text)
-    return "".join(lines[row] for row in _untagged_rows(text, start, end))
-
-
-def _untagged_rows(text: str, start: int, end: int | None) -> list[int]:
-    in_strings = _layout(text).in_strings
-    return [
-        row
-        for row, line in enumerate(_split(text)[start:end], start)
-        if row in in_strings or not (_START.match(line) or _END.match(line))
-    ]
-
-
-@functools.lru_cache(maxsize=64)
-def _layout(text: str) -> Layout:
-    return layout(text)
-
-
-def _newline(text: str) -> str:
-    if "\r\n" not in text:
-        return "\n"
-    return "" if _LONE_NEWLINE.search(text) else "\r\n"
-
-
-def _fit(code: str, newline: str) -> str:
+def fit(code: str, newline: str) -> str:
     """``code`` with a final newline, and with the file's line ends if the file has one kind."""
     if not code:
         return code
@@ -259,6 +250,40 @@ def _fit(code: str, newline: str) -> str:
     if newline == "\n":
         return code.replace("\r\n", "\n")
     return code  # mixed: there is no style to follow, and changing one would break exactness
+
+
+def split_lines(text: str) -> list[str]:
+    """Lines with their ends; only a line feed ends a line."""
+    # str.splitlines would also split at form feeds, lone carriage returns and Unicode separators.
+    lines = text.split("\n")
+    return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+
+
+def _untagged(text: str, start: int = 0, end: int | None = None) -> str:
+    """Lines ``start`` to ``end`` of a file without those that are tags in it."""
+    lines = split_lines(text)
+    return "".join(lines[row] for row in _untagged_rows(text, start, end))
+
+
+def _untagged_rows(text: str, start: int, end: int | None) -> list[int]:
+    in_strings = _layout(text).in_strings
+    return [
+        row
+        for row, line in enumerate(split_lines(text)[start:end], start)
+        if row in in_strings or not (_START.match(line) or _END.match(line))
+    ]
+
+
+@functools.lru_cache(maxsize=64)
+def _layout(text: str) -> Layout:
+    return layout(text)
+
+
+def newline_of(text: str) -> str:
+    """The one line end that a file uses, or "" if it uses both kinds."""
+    if "\r\n" not in text:
+        return "\n"
+    return "" if _LONE_NEWLINE.search(text) else "\r\n"
 
 
 def _close(

@@ -17,7 +17,9 @@ from pathlib import Path
 from typing import Literal
 
 from rcb_env.dataset import interface, markers
+from rcb_env.dataset.holes import Holes
 from rcb_env.dataset.markers import Masked, Region
+from rcb_env.dataset.scopes import scope_of
 from rcb_env.errors import PaperError, UsageError, unknown
 
 Layout = Literal["native", "paper2code", "open"]
@@ -78,7 +80,7 @@ class Paper:
     @cached_property
     def content_hash(self) -> str:
         """Hash of all that a prompt shows or a grade depends on, except which region is meant."""
-        return _digest(
+        return digest(
             [
                 ("paper", f"{self.id}\n{self.layout}\n{self.image}"),
                 ("limits", f"{self.time_limit_s!r} {self.memory_limit_mb}"),
@@ -92,15 +94,18 @@ class Paper:
 
 @dataclass(frozen=True)
 class Challenge:
-    """One region of one file of a paper, to be written by an agent.
+    """One region of one file of a paper, to be written by an agent; or several of them at once.
 
     The region of an open challenge is all of a function; what stands in it is the paper's own method.
 
     Attributes:
-        id: paper id, "/", slug of the hint; "-2", "-3" tell equal hints of one paper apart.
-        file: the region's file, relative to the paper's folder.
+        id: paper id, "/", slug of the hint; "-2", "-3" tell equal hints of one paper apart. Behind what is more than a
+            region stands its scope, see `rcb_env.dataset.scopes`.
+        file: the region's file, relative to the paper's folder; of several files their folder.
+        region: of several regions what they have in common.
         lines: lines of code of the region, nested regions included; its weight in scaled scores.
         content_hash: changes whenever the prompt or the grading of this challenge may change.
+        holes: several regions, of one paper; None: there is one.
     """
 
     id: str
@@ -110,6 +115,7 @@ class Challenge:
     hint: str
     lines: int
     content_hash: str
+    holes: Holes | None = field(default=None, repr=False, compare=False)
 
     @property
     def is_open(self) -> bool:
@@ -122,45 +128,83 @@ class Challenge:
 
     @cached_property
     def _masked(self) -> Masked:
+        if self.holes is not None:
+            raise TypeError(f"{self.id} has several regions: no single one is masked")
         return markers.mask(self._annotated, self.region, note=_NOTES[self.paper.layout])
 
     def masked(self) -> Masked:
-        """The region's file with the region cut out, and without tags."""
+        """The region's file with the region cut out, and without tags; where there is one region."""
         return self._masked
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that something is missing in."""
+        return (self.file,) if self.holes is None else tuple(self.holes.files)
+
+    def masked_files(self, *, with_hint: bool = True) -> Mapping[str, str]:
+        """These files as an agent sees them at first, by path."""
+        if self.holes is not None:
+            return self.holes.filled(self.holes.placeholders(with_hint=with_hint))
+        masked = self._masked if with_hint else self._masked.without_hint()
+        return {self.file: masked.text}
 
     @cached_property
     def reference(self) -> str:
-        """The code that stands in the region, without the tags of inner regions."""
+        """The code that stands in the region, without the tags of inner regions; of several the text of an answer."""
+        if self.holes is not None:
+            return self.holes.join(self.holes.references)
         return markers.body(self._annotated, self.region)
 
     @cached_property
     def defines(self) -> tuple[str, ...]:
         """What later code reads from the region, see `rcb_env.dataset.interface`."""
+        if self.holes is not None:
+            found = (name for names in self.defines_by_hole.values() for name in names)
+            return tuple(dict.fromkeys(found))
         first = self._masked.before.count("\n") + 1
         return interface.defines(
             self._masked.fill(self.reference),
             range(first, first + self.reference.count("\n")),
             file=self.file,
-            others={
-                path: _decode(data)
-                for path, data in self.paper.visible.items()
-                if path.endswith(".py") and path != self.file
-            },
+            others=self._others,
         )
 
+    @cached_property
+    def defines_by_hole(self) -> Mapping[str, tuple[str, ...]]:
+        """Of several regions what code outside of all of them reads, by the name of the region."""
+        if self.holes is None:
+            return {}
+        return {hole.name: self.holes.defines(hole, self._others) for hole in self.holes}
+
+    @property
+    def _others(self) -> Mapping[str, str]:
+        others = ((path, data) for path, data in self.paper.visible.items() if path[-3:] == ".py")
+        return {path: _decode(data) for path, data in others if path not in self.files}
+
+    def topic(self, *, with_hint: bool = True) -> tuple[str, str]:
+        """What the paper is searched for: the hint, if it may be told, and the code before the region."""
+        if self.holes is None:
+            return self.hint if with_hint else "", self._masked.before
+        return "\n".join(hole.hint for hole in self.holes if with_hint), ""
+
     def splice(self, code: str) -> str:
-        """The annotated file, tags and all, with ``code`` in the region."""
+        """The annotated file, tags and all, with ``code`` in the region; where there is one."""
         return markers.splice(self._annotated, self.region, markers.without_mark(code))
 
     def tree(self, code: str | None = None) -> dict[str, bytes]:
         """The visible files with ``code`` in the region (None: the reference), without tags."""
+        if self.holes is not None:
+            codes = self.holes.references if code is None else self.holes.codes(code)
+            return self._with(self.holes.filled(codes))
         region = self.reference if code is None else markers.without_mark(code)
-        filled = self.masked().fill(region)
-        return {**self.paper.visible, self.file: _encode(filled)}
+        return self._with({self.file: self.masked().fill(region)})
 
-    def workspace(self) -> dict[str, bytes]:
+    def workspace(self, *, with_hint: bool = True) -> dict[str, bytes]:
         """The visible files with the region masked: what an agent sees."""
-        return {**self.paper.visible, self.file: _encode(self.masked().text)}
+        return self._with(self.masked_files(with_hint=with_hint))
+
+    def _with(self, texts: Mapping[str, str]) -> dict[str, bytes]:
+        return {**self.paper.visible, **{path: _encode(text) for path, text in texts.items()}}
 
 
 @dataclass(frozen=True)
@@ -205,7 +249,8 @@ class Dataset:
         """The error for a name that is not here, but perhaps among the other kind of challenges."""
         paper, at, _ = name.partition("@")
         papers = {each.id: each for each in self.papers}
-        if self.name.endswith(OPEN):
+        here = scope_of(self.name)
+        if here == "open":
             listing = f"rcb list {kind}s --scope open"
             if paper not in papers and (at or kind == "paper"):
                 some = ", ".join([*papers][:_NAMED]) + (", ..." if len(papers) > _NAMED else "")
@@ -213,6 +258,11 @@ class Dataset:
                     f"{paper} has no open challenge; these have: {some}. `{listing}` lists them."
                 )
             return unknown(kind, name, known, where=listing)
+        wanted = scope_of(name)
+        if wanted not in ("region", "open", here):
+            return UsageError(f"{name} has the scope {wanted!r}: add --scope {wanted}.")
+        if here != "region":
+            return unknown(kind, name, known, where=f"rcb list {kind}s --scope {here}")
         if at and paper in papers:
             if not (papers[paper].root / "open").is_dir():
                 return UsageError(f"{paper} has no open challenge.")
@@ -260,7 +310,7 @@ class Dataset:
     @cached_property
     def content_hash(self) -> str:
         """Hash over the ids and contents of all challenges."""
-        return _digest((challenge.id, challenge.content_hash) for challenge in self.challenges)
+        return digest((challenge.id, challenge.content_hash) for challenge in self.challenges)
 
 
 def with_challenges(paper: Paper) -> Paper:
@@ -295,7 +345,7 @@ def with_challenges(paper: Paper) -> Paper:
                     region=region,
                     hint=region.name,
                     lines=region.lines,
-                    content_hash=_digest(
+                    content_hash=digest(
                         [
                             ("paper", paper.content_hash),
                             ("id", id),
@@ -338,7 +388,8 @@ def _encode(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-def _digest(parts: Iterable[tuple[str, str | bytes]]) -> str:
+def digest(parts: Iterable[tuple[str, str | bytes]]) -> str:
+    """Hash of named contents, in their order."""
     state = hashlib.sha256()
     for name, content in parts:
         data = content if isinstance(content, bytes) else _encode(content)

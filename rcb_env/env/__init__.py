@@ -9,6 +9,7 @@ actions.py      the tools and their schemas
 spaces.py       the Gymnasium spaces
 drawing.py      which challenge an episode is about
 workspace.py    an episode's files, in memory; only the region may change
+writable.py     what of them may change: one region, or several
 edits.py        replacing text and lines
 patches.py      applying a unified diff
 feedback.py     a test run in words, by the level of feedback

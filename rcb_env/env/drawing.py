@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from rcb_env.dataset.loading import Scope, in_scope, load_dataset
-from rcb_env.dataset.papers import OPEN, Challenge, Dataset
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.papers import Challenge, Dataset
+from rcb_env.dataset.scopes import Scope, in_scope, scope_of
 from rcb_env.dataset.selection import Selection, draw
 
 
@@ -23,7 +24,7 @@ class Drawing:
 
     Args:
         dataset: "bundled", the path of a data set's folder, or a loaded data set.
-        scope: "region" or "open"; None: as the id of the challenge or the data set's name says.
+        scope: "region", "file", "paper", "library" or "open"; None: as the id of the challenge or the data set's name says.
         selection: the settings that choose among its challenges.
 
     Raises:
@@ -33,8 +34,9 @@ class Drawing:
     def __init__(
         self, dataset: str | Path | Dataset, *, scope: Scope | None = None, **selection: Any
     ) -> None:
-        if scope is None and str(selection.get("challenge")).endswith(OPEN):
-            scope = "open"
+        named = scope_of(str(selection.get("challenge")))
+        if scope is None and named != "region":
+            scope = named
         if not isinstance(dataset, Dataset):
             dataset = in_scope(str(dataset), scope)
         self._dataset = dataset

@@ -36,8 +36,8 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 
-from rcb_env.dataset.loading import Scope
 from rcb_env.dataset.papers import Challenge, Dataset
+from rcb_env.dataset.scopes import Scope
 from rcb_env.env import acting, rewards, words
 from rcb_env.env.actions import OutOfBudget, ToolCall, parse
 from rcb_env.env.drawing import Drawing
@@ -63,7 +63,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         min_lines: least number of lines of code.
         max_lines: greatest number of lines of code.
         dataset: "bundled", the path of a data set's folder, or a loaded data set.
-        scope: "region" or "open": which challenges of it; None: as the id or the data set's name says.
+        scope: "region", "file", "paper", "library" or "open": which challenges of it; None: as the id or the data set's name says.
         reward: what a step earns, see `rcb_env.env.rewards`: "sparse", "cases:step_cost=0.01", a dict.
         max_text_chars: longest text of an observation; longer ones are cut with a mark.
         timings: whether infos have the key "timings", in seconds; these differ from run to run.

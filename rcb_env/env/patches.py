@@ -1,6 +1,6 @@
-"""Apply a unified diff to one text. Pure.
+"""Apply a unified diff to one text, or to several. Pure.
 
-Guarantees: a diff is applied as a whole or not at all, and only to the one file that may change;
+Guarantees: a diff is applied as a whole or not at all, and only to the files that may change;
 context lines keep the bytes of the file. How a hunk finds its place:
 
 1. where its header says, if the lines it keeps and removes stand there;
@@ -17,7 +17,7 @@ Not covered: which part of the file may change (`rcb_env.env.workspace`).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from unidiff.errors import UnidiffParseError
@@ -31,6 +31,11 @@ _HUNK_COUNTS = re.compile(r"^@@ -[0-9]+(?:,([0-9]+))? \+[0-9]+(?:,([0-9]+))? @@"
 _SOURCE_PREFIX = re.compile(r"^[acio1]/")
 _TARGET_PREFIX = re.compile(r"^[biow2]/")
 _NOWHERE = "/dev/null"
+_NO_HUNK = (
+    "apply_patch: there is no hunk in this patch; it needs file lines '--- a/PATH' and"
+    " '+++ b/PATH', a line such as '@@ -12,3 +12,4 @@', and lines that begin with"
+    " a blank, '-' or '+'"
+)
 
 
 @dataclass
@@ -76,17 +81,54 @@ def apply_patch(
     Raises:
         EditError: nothing was changed, and why.
     """
-    sections = _sections(patch, path)
-    _refuse_other_files(sections, path, paths)
+    texts, notes = apply_patches({path: text}, patch, paths=paths, newlines={path: newline})
+    return texts[path], notes
+
+
+def apply_patches(
+    texts: Mapping[str, str], patch: str, *, paths: Collection[str], newlines: Mapping[str, str]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Apply a unified diff to all files that may change, see `apply_patch`.
+
+    Args:
+        texts: these files, by path; where there are several, the diff has to name those it is of.
+        patch: the diff.
+        paths: every file there is.
+        newlines: the line ends of these files.
+
+    Returns:
+        The files that the diff is of, and what was not as the diff said.
+
+    Raises:
+        EditError: nothing was changed, and why.
+    """
+    only = next(iter(texts)) if len(texts) == 1 else ""
+    sections = _sections(patch, only)
+    if not only and any(not section.source for section in sections):
+        raise EditError(
+            "apply_patch: this patch does not say of which file it is; begin it with the lines"
+            " '--- a/PATH' and '+++ b/PATH'"
+        )
+    _refuse_other_files(sections, [*texts], paths)
+    changed, notes = {}, list[str]()
+    for path, text in texts.items():
+        own = [one for one in sections if _resolved(one.source, one.target, paths)[0] == path]
+        if own or only:
+            changed[path], more = _applied(text, own, path, newlines[path])
+            notes += more if only else (f"{path}: {note}" for note in more)
+    if not changed:
+        raise EditError(_NO_HUNK)
+    return changed, tuple(notes)
+
+
+def _applied(
+    text: str, sections: Sequence[_Section], path: str, newline: str
+) -> tuple[str, Sequence[str]]:
     hunks: list[_Hunk] = []
     for section in sections:
         hunks += _parsed(section, path, first=len(hunks) + 1)
     if not hunks:
-        raise EditError(
-            "apply_patch: there is no hunk in this patch; it needs file lines '--- a/PATH' and"
-            " '+++ b/PATH', a line such as '@@ -12,3 +12,4 @@', and lines that begin with"
-            " a blank, '-' or '+'"
-        )
+        raise EditError(_NO_HUNK)
     if all(kind == " " for hunk in hunks for kind, _ in hunk.lines):
         raise EditError("apply_patch: the hunks have no line with '-' or '+', so nothing changes")
     lines = lines_of(text)
@@ -100,7 +142,7 @@ def apply_patch(
                 f"hunk {hunk.number} fits at line {place + 1}, not at line {hunk.stated + 1}"
             )
         placed.append((place, hunk))
-    return _patched(lines, sorted(placed, key=lambda item: item[0]), newline), tuple(notes)
+    return _patched(lines, sorted(placed, key=lambda item: item[0]), newline), notes
 
 
 def _sections(patch: str, path: str) -> list[_Section]:
@@ -206,7 +248,9 @@ def _end_of_hunk(lines: list[str], header: int) -> int:
     return end
 
 
-def _refuse_other_files(sections: list[_Section], path: str, paths: Collection[str]) -> None:
+def _refuse_other_files(
+    sections: list[_Section], allowed: Sequence[str], paths: Collection[str]
+) -> None:
     refused = []
     for section in sections:
         source, target = _resolved(section.source, section.target, paths)
@@ -218,13 +262,13 @@ def _refuse_other_files(sections: list[_Section], path: str, paths: Collection[s
             refused.append(f"renames {cut(source)} to {cut(target)}")
         elif section.marks == "binary":
             refused.append(f"holds binary data for {cut(source)}")
-        elif source != path:
+        elif source not in allowed:
             known = "changes" if source in paths else "changes the unknown file"
             refused.append(f"{known} {cut(source)}")
     if refused:
         raise EditError(
             f"apply_patch: nothing was changed, because this patch {', '.join(refused)};"
-            f" only {path} may change"
+            f" only {', '.join(allowed)} may change"
         )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 
 from rcb_env.dataset.papers import Challenge
+from rcb_env.dataset.parts import Part, parts
 from rcb_env.env.actions import TOOLS, ToolCall
 from rcb_env.env.feedback import TELLS
 from rcb_env.env.settings import Rules, Shown
@@ -25,6 +27,8 @@ def assignment(challenge: Challenge, region_lines: str, shown: Shown, rules: Rul
     """
     if challenge.is_open:
         return _open_assignment(challenge, region_lines, rules)
+    if challenge.holes is not None:
+        return _joint_assignment(challenge, shown, rules)
     reading = " read_paper shows it." if shown.with_paper else ""
     hint = f' "{challenge.hint}"' if shown.with_hint else ""
     names = ", ".join(challenge.defines) if shown.with_interface else ""
@@ -44,6 +48,47 @@ def assignment(challenge: Challenge, region_lines: str, shown: Shown, rules: Rul
         f" uses up a step. run_tests tells {TELLS[rules.feedback]}. submit ends the episode:"
         " the region is then tested with other inputs."
     )
+
+
+def _joint_assignment(challenge: Challenge, shown: Shown, rules: Rules) -> str:
+    reading = " read_paper shows it." if shown.with_paper else ""
+    told = parts(challenge, with_hint=shown.with_hint, with_interface=shown.with_interface)
+    what, opening = _joint_task(challenge, told)
+    return (
+        f'{opening} the paper "{challenge.paper.title}".{reading}\n'
+        + "\n".join(f"- {_described(part)}" for part in told)
+        + f"\nOnly the {what}s may change: other edits are refused.\n"
+        f"write_region takes the code of one {what} or of several: begin the code of each with its line, such as"
+        f" '{told[0].header}'; a {what} that is not named stays as it is.\n"
+        "Act with one tool call per step, for instance"
+        ' {"tool": "read_file", "arguments": {"path": "'
+        f'{told[0].file}"}}}}. The tools: {", ".join(tool.name for tool in TOOLS)}.\n'
+        f"You have {rules.max_steps} steps and {rules.max_test_runs} test runs; a wrong call"
+        f" uses up a step. run_tests tests all {what}s together and tells {TELLS[rules.feedback]}. submit ends the"
+        f" episode: the {what}s are then tested with other inputs."
+    )
+
+
+def _joint_task(challenge: Challenge, told: Sequence[Part]) -> tuple[str, str]:
+    """What a part is called, and the beginning of an assignment."""
+    count, lines = len(told), challenge.lines
+    if told[0].whole:
+        return "file", (
+            f"Write {count} file(s), of which only the public surface is there: signatures, docstrings and names, which"
+            f" other code counts on. They had {lines} lines in all. They belong to"
+        )
+    return "region", (
+        f"Write {count} missing region(s), about {lines} line(s) of code in all. Now each of them holds a placeholder;"
+        " what a region defines is read by other code. They belong to"
+    )
+
+
+def _described(part: Part) -> str:
+    if part.whole:
+        return f"{part.name}, {part.lines} lines"
+    defines = f"; defines {', '.join(part.defines)}" if part.defines else ""
+    place = f"{part.file} from line {part.line} on, about {part.lines} line(s)"
+    return f"{part.name}: {place}, at an indent of {len(part.indent)}{defines}"
 
 
 def _open_assignment(challenge: Challenge, region_lines: str, rules: Rules) -> str:

@@ -1,14 +1,14 @@
-"""What an agent sees of a challenge, and the one region it may change. Pure, in memory.
+"""What an agent sees of a challenge, and the regions it may change. Pure, in memory.
 
 The files are a mapping from path to bytes that the driver holds; no file system is behind it. A path
 is a key of that mapping or an error, so ``..``, absolute paths and links lead nowhere by
 construction, for reading as for writing.
 
-Guarantees: an edit is accepted only if the text before and after the region, the frame, is still
-there byte for byte; else nothing changes. What is graded is exactly the region that is shown. Every
+Guarantees: an edit is accepted only if the text around the regions, the frame, is still
+there byte for byte; else nothing changes. What is graded is exactly what is shown. Every
 mistake of an agent is a `WorkspaceError` with a text for it; no pattern or patch hangs the driver.
 Not covered: budgets and tests (`rcb_env.env.environment`); how single edits work (`rcb_env.env.edits`,
-`rcb_env.env.patches`).
+`rcb_env.env.patches`), and where they may go (`rcb_env.env.writable`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import hashlib
 import math
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,6 +29,7 @@ from rcb_env.dataset.sections import Sections
 from rcb_env.env import edits, patches
 from rcb_env.env.edits import EditError, cut, lines_of, numbered, without_end
 from rcb_env.env.settings import Shown, fingerprint
+from rcb_env.env.writable import span, writable
 from rcb_env.errors import counted
 
 SEARCH_TIME_LIMIT_S = 1.0  # for one search over all files
@@ -80,9 +82,8 @@ class Workspace:
     def __init__(self, challenge: Challenge, shown: Shown = Shown()) -> None:  # noqa: B008 - frozen
         self._challenge = challenge
         self._shown = shown
-        masked = challenge.masked()
-        self._masked = masked if shown.with_hint else masked.without_hint()
-        self._state = Snapshot(self._masked.placeholder)
+        self._writable = writable(challenge, shown)
+        self._state = Snapshot(self._writable.placeholder)
 
     # --- state --------------------------------------------------------------------------------
 
@@ -94,7 +95,7 @@ class Workspace:
     @property
     def changed(self) -> bool:
         """Whether the region is something else than the placeholder."""
-        return self.code != self._masked.placeholder
+        return self.code != self._writable.placeholder
 
     @property
     def state_hash(self) -> str:
@@ -117,12 +118,8 @@ class Workspace:
         self._state = snapshot
 
     def region_lines(self) -> str:
-        """Where the region is now, in words."""
-        first = self._masked.before.count("\n") + 1
-        count = len(lines_of(self.code))
-        if not count:
-            return f"{self._challenge.file}, nothing before line {first} (the region is empty)"
-        return f"{self._challenge.file} {_span(first, first + count - 1)}"
+        """Where the region is now, in words; of several all of them."""
+        return self._writable.where(self.code)
 
     @property
     def not_shown(self) -> tuple[str, ...]:
@@ -189,48 +186,52 @@ class Workspace:
     # --- editing ------------------------------------------------------------------------------
 
     def write_region(self, code: str) -> str:
-        """Put ``code`` in place of the whole region.
+        """Put ``code`` in place of the whole region; of several regions in place of those it names.
 
         It gets the line ends of the file. If it stands at another indent than the region and can
         plainly be moved, it is moved, and the answer says so.
         """
-        indent = self._challenge.region.indent
-        moved = edits.reindented(code, indent)
-        self._change(code if moved is None else moved)
-        count = len(lines_of(self.code))
-        note = "" if moved is None else f"; indented to {_width(indent)} like the region"
-        return f"wrote {counted(count, 'line')}: {self.region_lines()}{note}"
+        try:
+            region, told = self._writable.written(code, self.code)
+        except EditError as error:
+            raise WorkspaceError(str(error)) from None
+        self._change(region)
+        return told
 
     def replace(self, old: str, new: str, path: str | None = None) -> str:
         """Replace a text that occurs exactly once in the region's file.
 
         ``old`` may reach into the frame if ``new`` has the same text there.
         """
-        if path is not None and self._file(path) != self._challenge.file:
+        if path is not None and self._file(path) not in self._writable.files:
             raise WorkspaceError(f"replace: {path} may not change; {self._limits()}")
-        try:
-            text = edits.replace_once(
-                self._text(self._challenge.file), old, new, self._masked.newline
+        if path is None and len(self._writable.files) > 1:
+            raise WorkspaceError(
+                f"replace: say which file with 'path': {', '.join(self._writable.files)}"
             )
+        before = self.code
+        path = path or self._writable.files[0]
+        try:
+            text = edits.replace_once(self._text(path), old, new, self._writable.newline(path))
+            self._change_files("replace", {path: text})
         except EditError as error:
             raise WorkspaceError(str(error)) from None
-        self._change_file("replace", text)
-        return f"replaced: {self.region_lines()}"
+        return f"replaced: {self._writable.where(self.code, before)}"
 
     def apply_patch(self, patch: str) -> str:
-        """Apply a unified diff of the region's file; see `rcb_env.env.patches` for its rules."""
+        """Apply a unified diff of the files with regions; see `rcb_env.env.patches` for its rules."""
+        before, files = self.code, self._writable.files
         try:
-            text, notes = patches.apply_patch(
-                self._text(self._challenge.file),
+            texts, notes = patches.apply_patches(
+                {path: self._text(path) for path in files},
                 patch,
-                path=self._challenge.file,
                 paths=self._challenge.paper.files,
-                newline=self._masked.newline,
+                newlines={path: self._writable.newline(path) for path in files},
             )
+            self._change_files("apply_patch", texts)
         except EditError as error:
             raise WorkspaceError(str(error)) from None
-        self._change_file("apply_patch", text)
-        return "; ".join([f"patched: {self.region_lines()}", *notes])
+        return "; ".join([f"patched: {self._writable.where(self.code, before)}", *notes])
 
     def undo(self) -> str:
         """Take back the last edit."""
@@ -241,26 +242,24 @@ class Workspace:
         left = len(history)
         return f"took back the last edit, {left} left: {self.region_lines()}"
 
-    def _change_file(self, tool: str, text: str) -> None:
-        region = self._masked.region_of(text)
-        if region is None:
+    def _change_files(self, tool: str, texts: Mapping[str, str]) -> None:
+        code: str | None = self.code
+        for path, text in texts.items():
+            code = None if code is None else self._writable.with_text(path, text, code)
+        if code is None:
             raise WorkspaceError(
                 f"{tool}: nothing was changed, because lines outside the region would change;"
                 f" {self._limits()}"
             )
-        self._change(region, tool)
+        self._change(code, tool)
 
-    def _change(self, region: str, tool: str = "write_region") -> None:
-        # Through `fill`, so that the text shown is the text graded: a final newline, and the
-        # file's line ends.
-        canonical = self._masked.region_of(self._masked.fill(region))
-        assert canonical is not None  # `fill` puts the frame around it
-        if canonical == self.code:
+    def _change(self, code: str, tool: str = "write_region") -> None:
+        if code == self.code:
             raise WorkspaceError(f"{tool}: the region already holds exactly this")
-        self._state = self._state.edited(canonical)
+        self._state = self._state.edited(code)
 
     def _limits(self) -> str:
-        return f"only the region may change: {self.region_lines()}"
+        return f"{self._writable.only}: {self.region_lines()}"
 
     # --- files --------------------------------------------------------------------------------
 
@@ -269,8 +268,7 @@ class Workspace:
         text = self._challenge.paper.text
         if self._shown.paper == "full":
             return text
-        hint = self._challenge.hint if self._shown.with_hint else ""
-        sections = Sections(text, hint, self._masked.before)
+        sections = Sections(text, *self._challenge.topic(with_hint=self._shown.with_hint))
         return sections.joined(sections.best())
 
     @cached_property
@@ -278,12 +276,12 @@ class Workspace:
         return {
             path: data.decode("utf-8", "surrogateescape")
             for path, data in sorted(self._challenge.workspace().items())
-            if self._shown.with_context or self._challenge.is_open or path == self._challenge.file
+            if self._shown.with_context or self._challenge.is_open or path in self._writable.files
         }
 
     def _text(self, path: str) -> str:
-        if path == self._challenge.file:
-            return self._masked.before + self.code + self._masked.after
+        if path in self._writable.files:
+            return self._writable.text(path, self.code)
         return self._texts[path]
 
     def _file(self, path: str) -> str:
@@ -309,7 +307,9 @@ class Workspace:
         if "\0" in path:
             return f"no such {kind} {shown}: a path holds no NUL"
         if path.startswith(("/", "\\", "~")):
-            return f"no such {kind} {shown}: paths are relative, such as {self._challenge.file!r}"
+            return (
+                f"no such {kind} {shown}: paths are relative, such as {self._writable.files[0]!r}"
+            )
         if ".." in path.replace("\\", "/").split("/"):
             return f"no such {kind} {shown}: there is nothing outside the workspace"
         near = difflib.get_close_matches(path[:200], self._texts, n=1, cutoff=0.4)
@@ -319,7 +319,7 @@ class Workspace:
         return f"no such {kind} {shown}{hint}"
 
     def _described(self, path: str) -> str:
-        mark = "; the region to write is in it" if path == self._challenge.file else ""
+        mark = f"; {self._writable.marked(path)}" if path in self._writable.files else ""
         return f"{path}  ({counted(len(lines_of(self._text(path))), 'line')}{mark})"
 
 
@@ -367,16 +367,5 @@ def _excerpt(name: str, text: str, start: int | None, end: int | None, remark: s
         )
     if first > last:
         raise WorkspaceError(f"the first line, {first}, comes after the last, {last}")
-    heading = f"{name}, {_span(first, last)} of {len(lines)}{remark}"
+    heading = f"{name}, {span(first, last)} of {len(lines)}{remark}"
     return f"{heading}\n{numbered(lines[first - 1 : last], first)}"
-
-
-def _span(first: int, last: int) -> str:
-    return f"line {first}" if first == last else f"lines {first}-{last}"
-
-
-def _width(indent: str) -> str:
-    if not indent:
-        return "column 0"
-    kind = "tab" if set(indent) == {"\t"} else "blank" if set(indent) == {" "} else "character"
-    return f"{len(indent)} {kind}{'s' if len(indent) != 1 else ''}"

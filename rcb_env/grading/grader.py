@@ -119,6 +119,8 @@ class Grader:
         layout = challenge.paper.layout
         purpose: Purpose = "final" if final else "feedback"
         empty = layout != "paper2code" and count_code_lines(code.split("\n")) == 0
+        if challenge.holes is not None and challenge.tree(code) == challenge.workspace():
+            return Verdict("no_change", message="nothing was written")
         if empty and layout == "native":
             return Verdict("no_change", message="the region holds no code")
         try:

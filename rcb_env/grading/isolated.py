@@ -116,7 +116,7 @@ class IsolatedGrading:
         paper = challenge.paper
         try:
             tests = self._compiled(paper)
-            argument = _case_argument(paper, tests, challenge.file, purpose)
+            argument = _case_argument(paper, tests, challenge.files, purpose)
             reference = self._reference(paper, tests, argument, challenge.tree())
             trouble = reference.trouble
         except _NotCompiled as error:
@@ -146,7 +146,7 @@ class IsolatedGrading:
             tests = self._compiled(paper)
         except _NotCompiled:
             return ()
-        argument = _case_argument(paper, tests, challenge.file, purpose)
+        argument = _case_argument(paper, tests, challenge.files, purpose)
         records = self._reference(paper, tests, argument, challenge.tree()).records
         return tuple(
             Output(header["case"], header["seed"], data)
@@ -321,7 +321,8 @@ def _trouble_with_reference(records: _Records) -> str:
     return "" if records.headers else "no case of tests/cases.py covers this file"
 
 
-def _case_argument(paper: Paper, tests: _Tests, file: str, purpose: Purpose) -> bytes:
+def _case_argument(paper: Paper, tests: _Tests, files: Sequence[str], purpose: Purpose) -> bytes:
+    file = files[0] if len(files) == 1 else [*files]
     return wire.pack({"file": file, "purpose": purpose, "paper": paper.id}, [tests.cases])
 
 

@@ -23,12 +23,14 @@ from typing import Any, Literal, Protocol
 from rcb_env.dataset import bundled
 from rcb_env.dataset.markers import Masked
 from rcb_env.dataset.papers import Challenge
+from rcb_env.dataset.parts import Part, parts
 from rcb_env.dataset.published import cache_folder
 from rcb_env.dataset.sections import Sections
 from rcb_env.env.actions import ToolCall
 from rcb_env.env.settings import PaperShown, Rules, Shown
 from rcb_env.errors import UsageError, unknown, without_credentials
-from rcb_env.play.extraction import Extracted, extract_by
+from rcb_env.play.extraction import Extracted
+from rcb_env.play.joint_extraction import extract_for
 
 NoAnswerReason = Literal[
     "frame_changed",  # of a file that was edited by other means than the tools
@@ -235,7 +237,13 @@ class Task:
 
     def extract(self, reply: str | None, *, finish_reason: str | None = None) -> Extracted:
         """The code in a model's reply, by the rule of the task; see `rcb_env.play.extraction`."""
-        return extract_by(self.rules.extractor, reply, self.masked, finish_reason=finish_reason)
+        return extract_for(
+            self.challenge,
+            reply,
+            extractor=self.rules.extractor,
+            with_hint=self.shown.with_hint,
+            finish_reason=finish_reason,
+        )
 
     @property
     def hint(self) -> str:
@@ -255,25 +263,65 @@ class Task:
 
     @property
     def file(self) -> str:
-        """Path of the file with the missing part, relative to the workspace."""
+        """Path of the file with the missing part, relative to the workspace; of several files their folder."""
         return self.challenge.file
 
     @property
+    def parts(self) -> tuple[Part, ...]:
+        """Where there are several missing parts, each of them; () where there is one."""
+        shown = self.shown
+        return parts(self.challenge, with_hint=shown.with_hint, with_interface=shown.with_interface)
+
+    @property
     def masked(self) -> Masked:
-        """The file around the missing part."""
+        """The file around the missing part; where there is one."""
         masked = self.challenge.masked()
         return masked if self.shown.with_hint else masked.without_hint()
 
     @property
+    def placeholder(self) -> str:
+        """What stands in the missing part at first; of several the answer that changes nothing."""
+        holes = self.challenge.holes
+        if holes is None:
+            return self.masked.placeholder
+        return holes.join(holes.placeholders(with_hint=self.shown.with_hint))
+
+    def answer_in(self, path: str, text: str) -> str | None:
+        """What stands in the missing parts of a file; None: it is not what it was around them.
+
+        Answers of several files, one behind the other, are one answer.
+        """
+        holes = self.challenge.holes
+        if holes is None:
+            return self.masked.region_of(text)
+        before = holes.placeholders(with_hint=self.shown.with_hint)
+        names = [hole.name for hole in holes.of(path)]
+        found = holes.files[path].codes_of(text, [before[name] for name in names])
+        return None if found is None else holes.join(dict(zip(names, found, strict=True)))
+
+    def merged(self, code: str, before: str) -> str:
+        """An answer with the missing parts that it does not name as in another one; where there is one part, the answer."""
+        holes = self.challenge.holes
+        return code if holes is None else holes.merged(code, before)
+
+    @property
     def masked_file(self) -> str:
-        """The file with the placeholder, as text that any encoding of Unicode can carry."""
+        """The file with the placeholder, as text that any encoding of Unicode can carry; where there is one."""
         return _readable(self.masked.text.encode("utf-8", "surrogateescape"))
 
     @property
+    def masked_files(self) -> dict[str, str]:
+        """The files with placeholders by their paths, as such texts."""
+        masked = self.challenge.masked_files(with_hint=self.shown.with_hint)
+        return {
+            path: _readable(text.encode("utf-8", "surrogateescape"))
+            for path, text in masked.items()
+        }
+
+    @property
     def files(self) -> dict[str, bytes]:
-        """Every file of the workspace by its path, this one with the placeholder in it."""
-        masked = self.masked.text.encode("utf-8", "surrogateescape")
-        return {**self.challenge.workspace(), self.file: masked}
+        """Every file of the workspace by its path, with placeholders where something is missing."""
+        return self.challenge.workspace(with_hint=self.shown.with_hint)
 
     @property
     def context_files(self) -> dict[str, str]:
@@ -284,10 +332,15 @@ class Task:
         if not (self.shown.with_context or self.challenge.is_open):
             return {}
         paper = self.challenge.paper
-        others = [path for path in paper.annotated if path != self.challenge.file]
+        masked = self.challenge.files
+        others = [path for path in paper.annotated if path not in masked]
         if self.shown.protocol == "official":  # which shows none of them
             others = []
-        return {path: _readable(paper.visible[path]) for path in (*paper.context, *others)}
+        return {
+            path: _readable(paper.visible[path])
+            for path in (*paper.context, *others)
+            if path not in masked
+        }
 
     @property
     def paper_text(self) -> str:
@@ -302,7 +355,7 @@ class Task:
     @property
     def sections(self) -> Sections:
         """The paper in parts, ranked by what they say about the missing part."""
-        return Sections(self.paper_text, self.hint, self.masked.before)
+        return Sections(self.paper_text, *self.challenge.topic(with_hint=self.shown.with_hint))
 
 
 def _readable(data: bytes) -> str:

@@ -69,6 +69,10 @@ class Frame:
         indent = layout(text).indent
         return (self.indent != "" and indent == self.indent) or self._unwrap(text) is not None
 
+    def repeated_in(self, text: str) -> bool:
+        """Whether a text repeats the function, class or file around this place."""
+        return self._unwrap(_without_copied(text)) is not None
+
     def is_diff(self, text: str) -> bool:
         """Whether a block holds a diff, whatever it is called."""
         if self.fits(text):

@@ -26,8 +26,8 @@ import ast
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
 
 from rcb_env.dataset.markers import Masked
 from rcb_env.env.settings import Extractor
@@ -85,11 +85,37 @@ class Extracted:
 
 
 @dataclass(frozen=True)
-class _Block:
+class Block:
+    """A block of a reply, or what takes the place of one."""
+
     language: str
     text: str
     closed: bool
     begun: bool = False  # by the prompt
+    info: str = ""  # of the fence
+    before: str = ""  # the words above the fence
+
+
+class Fitting(Protocol):
+    """Something that tells code from other text."""
+
+    def fits(self, text: str) -> bool:
+        """Whether a text is valid Python in its place, or alone."""
+        ...
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """A reply without its reasoning.
+
+    Attributes:
+        open_ended: whether it ends inside its reasoning.
+        cut_off: whether the server says that it was cut off.
+    """
+
+    text: str
+    open_ended: bool
+    cut_off: bool
 
 
 def extract(reply: str | None, masked: Masked, *, finish_reason: str | None = None) -> Extracted:
@@ -100,22 +126,13 @@ def extract(reply: str | None, masked: Masked, *, finish_reason: str | None = No
         masked: the file around the region.
         finish_reason: as the API gave it: "length" and "content_filter" make a difference.
     """
-    cut_off = finish_reason in ("length", "max_tokens")
+    told = spoken(reply, finish_reason)
+    if isinstance(told, Extracted):
+        return told
+    text, open_ended, cut_off = told.text, told.open_ended, told.cut_off
     nothing: Reason = "truncated" if cut_off else "no_code"
-    if finish_reason == "content_filter":
-        return Extracted(None, "refused", ("the server's content filter ended the reply",))
-    text = (reply or "").replace("\r\n", "\n")
-    if not text.strip():
-        return Extracted(None, "truncated" if cut_off else "empty", ("no text came",))
     frame = Frame(masked)
-    text, open_ended = without_channels(without_start_of_turn(text))
-    if not open_ended:
-        text, open_ended = without_reasoning(text)
-    blocks = list(itertools.islice(_blocks(text.split("\n"), frame), _MAX_BLOCKS))
-    candidates = [block for block in blocks if block.language in PYTHON] or [
-        block for block in blocks if block.language in _UNNAMED
-    ]
-    candidates = [block for block in candidates if block.text.strip()]
+    blocks, candidates = code_blocks(text, frame)
     if candidates:
         return _from_blocks(candidates, frame, cut_off)
     if open_ended:
@@ -132,6 +149,29 @@ def extract(reply: str | None, masked: Masked, *, finish_reason: str | None = No
     if ends_in_reasoning(text):
         return Extracted(None, "truncated", ("the reply ends inside its reasoning",))
     return Extracted(None, nothing, ("neither a block of code nor plain code",))
+
+
+def spoken(reply: str | None, finish_reason: str | None) -> Spoken | Extracted:
+    """What a reply says; or why there is nothing in it."""
+    cut_off = finish_reason in ("length", "max_tokens")
+    if finish_reason == "content_filter":
+        return Extracted(None, "refused", ("the server's content filter ended the reply",))
+    text = (reply or "").replace("\r\n", "\n")
+    if not text.strip():
+        return Extracted(None, "truncated" if cut_off else "empty", ("no text came",))
+    text, open_ended = without_channels(without_start_of_turn(text))
+    if not open_ended:
+        text, open_ended = without_reasoning(text)
+    return Spoken(text, open_ended, cut_off)
+
+
+def code_blocks(text: str, frame: Fitting) -> tuple[list[Block], list[Block]]:
+    """All blocks of a reply, and those that may be code."""
+    blocks = list(itertools.islice(_blocks(text.split("\n"), frame), _MAX_BLOCKS))
+    candidates = [block for block in blocks if block.language in PYTHON] or [
+        block for block in blocks if block.language in _UNNAMED
+    ]
+    return blocks, [block for block in candidates if block.text.strip()]
 
 
 def extract_official(reply: str | None) -> Extracted:
@@ -160,7 +200,7 @@ def extract_by(
     return extract(reply, masked, finish_reason=finish_reason)
 
 
-def _from_blocks(candidates: Sequence[_Block], frame: Frame, cut_off: bool) -> Extracted:
+def _from_blocks(candidates: Sequence[Block], frame: Frame, cut_off: bool) -> Extracted:
     notes: list[str] = []
     # A block that was cut off is what the model meant to answer: an earlier one was a draft.
     if cut_off and not candidates[-1].closed:
@@ -192,7 +232,7 @@ def _from_blocks(candidates: Sequence[_Block], frame: Frame, cut_off: bool) -> E
 # --- blocks -----------------------------------------------------------------------------------
 
 
-def _blocks(lines: Sequence[str], frame: Frame) -> Iterator[_Block]:
+def _blocks(lines: Sequence[str], frame: Fitting) -> Iterator[Block]:
     block, at = _headless(lines, frame)
     if block:
         yield block
@@ -213,13 +253,15 @@ def _blocks(lines: Sequence[str], frame: Frame) -> Iterator[_Block]:
         inner = FENCE.match(following)
         if language in _WRAPPERS or (not language and inner and info_of(inner)):
             continue  # a block around the whole answer: look inside
+        above = next((each for each in reversed(lines[: at - 1]) if each.strip()), "")
+        before = line[: opening.start("marks")].strip() or above
         block, at = _read_block(lines, at, opening, language, frame)
-        yield block
+        yield replace(block, info=opening["info"], before=before)
         if ends_turn(lines[at - 1]):
             return
 
 
-def _headless(lines: Sequence[str], frame: Frame) -> tuple[_Block | None, int]:
+def _headless(lines: Sequence[str], frame: Fitting) -> tuple[Block | None, int]:
     """The block that the reply begins in, as its opening fence was in the prompt; and where to go on."""
     fences = [(n, found) for n, line in enumerate(lines) if (found := FENCE.match(line))]
     for number, (at, fence) in enumerate(fences[:_MAX_CLOSERS], start=1):
@@ -227,14 +269,14 @@ def _headless(lines: Sequence[str], frame: Frame) -> tuple[_Block | None, int]:
         if frame.fits(code):
             closes = not info_of(fence) and (len(fences) - number) % 2 == 0
             if closes and _does_something(code):
-                return _Block("python", code, closed=True, begun=True), at + 1
+                return Block("python", code, closed=True, begun=True), at + 1
             break
     return None, 0
 
 
 def _read_block(
-    lines: Sequence[str], start: int, opening: re.Match[str], language: str, frame: Frame
-) -> tuple[_Block, int]:
+    lines: Sequence[str], start: int, opening: re.Match[str], language: str, frame: Fitting
+) -> tuple[Block, int]:
     """The block that begins at ``start``, and where to go on."""
     marks, lead = opening["marks"], opening["lead"]
     content = [without_lead(line, lead) for line in lines[start:]]
@@ -246,8 +288,8 @@ def _read_block(
     def text(end: int) -> str:
         return "\n".join(content[:end])
 
-    def closed(end: int) -> tuple[_Block, int]:
-        return _Block(language, text(end), closed=True), start + end + 1
+    def closed(end: int) -> tuple[Block, int]:
+        return Block(language, text(end), closed=True), start + end + 1
 
     # A string may hold a line that looks like the end. Then the code stops inside the string.
     code = language in PYTHON or language in _UNNAMED
@@ -263,8 +305,8 @@ def _read_block(
     rest = text(len(content)).rstrip()
     before, fence, after = rest.rpartition(marks)  # behind the last line of the code
     if fence and (not after or ("\n" not in after and is_tail(after))):
-        return _Block(language, before, closed=True), len(lines)
-    return _Block(language, _ended(rest, frame), closed=False), len(lines)
+        return Block(language, before, closed=True), len(lines)
+    return Block(language, _ended(rest, frame), closed=False), len(lines)
 
 
 # --- plain code -------------------------------------------------------------------------------
@@ -284,7 +326,7 @@ def _unlabelled(text: str) -> str:
     return rest if newline and head.strip().lower() in PYTHON else text
 
 
-def _ended(text: str, frame: Frame) -> str:
+def _ended(text: str, frame: Fitting) -> str:
     """Code without the tags around it and without what follows a token that ends the turn."""
     if frame.fits(text):
         return text

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from rcb_env.dataset.papers import OPEN
+from rcb_env.dataset.scopes import SCOPES, scope_of
 from rcb_env.report.scoring import Planned, Rate, score
 
 SIZES: tuple[tuple[str, int, int | None], ...] = (
@@ -47,9 +47,8 @@ def by_nesting(rows: Sequence[Planned]) -> tuple[Slice, ...]:
 
 
 def by_scope(rows: Sequence[Planned]) -> tuple[Slice, ...]:
-    """Parts by what is to be written: a region of a paper's code, or something better than its method."""
-    names = ["region", "open"]
-    return _divided(rows, lambda row: names[row.challenge.endswith(OPEN)], names)
+    """Parts by what is to be written, see `rcb_env.dataset.scopes`."""
+    return _divided(rows, lambda row: scope_of(row.challenge), SCOPES)
 
 
 def size_of(lines: int) -> str:

@@ -46,9 +46,9 @@ def compiled(argument: bytes, result: BinaryIO) -> None:
 
 
 def run(argument: bytes, result: BinaryIO) -> None:
-    """Run the cases that cover a file, with the seeds of a purpose; one record a case and seed, then ``done``.
+    """Run the cases that cover one of some files, with the seeds of a purpose; one record a case and seed, then ``done``.
 
-    Header of the argument: ``file``, ``purpose``, ``paper``; the blob is the compiled cases.py.
+    Header of the argument: ``file`` (a path, or a list of them), ``purpose``, ``paper``; the blob is the compiled cases.py.
     Records: ``case``, ``seed``, ``error`` (None, or type, message, frames), and the encoded outputs as a blob. What the
     judge needs of a case (``rtol``, ``atol``, ``compare``) is in the record, and taken from the reference's record only.
     """
@@ -56,7 +56,8 @@ def run(argument: bytes, result: BinaryIO) -> None:
     before = set(sys.modules)
     tree = cases.Tree(Path.cwd())
     namespace = execute(code)
-    chosen = [case for case in cases.cases_in(namespace) if case.tests(header["file"])]
+    files = [header["file"]] if isinstance(header["file"], str) else header["file"]
+    chosen = [case for case in cases.cases_in(namespace) if any(map(case.tests, files))]
     for case in chosen:
         for index in range(case.seeds):
             seed = case.seed(header["purpose"], header["paper"], index)

@@ -21,7 +21,8 @@ from typing import Any
 
 from rcb_env import sandbox as sandboxes
 from rcb_env.dataset.loading import NAMES, load_dataset
-from rcb_env.dataset.papers import OPEN, Challenge, Dataset
+from rcb_env.dataset.papers import Challenge, Dataset
+from rcb_env.dataset.scopes import without_scope
 from rcb_env.env.settings import Rules, Shown
 from rcb_env.errors import StoreError, UsageError
 from rcb_env.play.agent import ModelSettings
@@ -173,9 +174,7 @@ def run_record(
         "dataset": {
             "name": dataset.name,
             # Absolute, so that the run can be judged again from anywhere.
-            "source": source
-            if source.removesuffix(OPEN) in NAMES
-            else str(Path(source).absolute()),
+            "source": source if without_scope(source) in NAMES else str(Path(source).absolute()),
             "content_hash": dataset.content_hash,
         },
         "plan": [
@@ -201,6 +200,8 @@ def own_lines(challenges: Sequence[Challenge]) -> dict[str, int]:
     """
     own = {challenge.id: challenge.lines for challenge in challenges}
     for challenge in challenges:
+        if challenge.holes is not None:  # none of these lies in another one
+            continue
         # A challenge's region names its parent by index among the file's regions, in order.
         regions = [c for c in challenge.paper.challenges if c.file == challenge.file]
         around = challenge.region.parent
@@ -227,6 +228,10 @@ def planned(config: RunConfig) -> tuple[Dataset, list[tuple[Challenge, int]]]:
     selected = dataset.select(papers=config.papers or None, challenges=config.challenges or None)
     if not selected:
         raise UsageError(f"the data set {dataset.name} holds no challenge to run")
+    if config.shown.protocol == "official" and any(c.holes is not None for c in selected):
+        raise UsageError(
+            "the official protocol has no prompt for several regions: leave out --protocol or --scope"
+        )
     return dataset, [(c, sample) for c in selected for sample in range(config.samples)]
 
 

@@ -25,7 +25,8 @@ from rcb_env.dataset.papers import Challenge, Dataset
 from rcb_env.env.settings import Extractor, Rules
 from rcb_env.errors import StoreError, UsageError
 from rcb_env.grading.grader import Grader, Verdict
-from rcb_env.play.extraction import Extracted, extract_by
+from rcb_env.play.extraction import Extracted
+from rcb_env.play.joint_extraction import extract_for
 from rcb_env.play.record import EndReason, Episode
 from rcb_env.runs.durable import JsonLines
 from rcb_env.runs.plan import Job, challenges_digest, jobs, now, run_record
@@ -186,10 +187,10 @@ class _File:
         if "code" in record:
             found = Extracted(record["code"])
         else:
-            found = extract_by(
-                self._extractor,
+            found = extract_for(
+                job.challenge,
                 record["completion"],
-                job.challenge.masked(),
+                extractor=self._extractor,
                 finish_reason=record.get("finish_reason"),
             )
         verdict = None if found.code is None else grade(found.code)

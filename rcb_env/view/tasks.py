@@ -52,7 +52,7 @@ def load(run: Run) -> None:
 
 def sections(challenge: Challenge) -> tuple[str, str]:
     """What the paper says of the missing part, and how much of it that is, in words."""
-    parts = Sections(challenge.paper.text, challenge.hint, challenge.masked().before)
+    parts = Sections(challenge.paper.text, *challenge.topic())
     best = parts.best()
     return parts.joined(best), f"{len(best)} of {len(parts.parts)} sections"
 
