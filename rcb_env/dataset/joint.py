@@ -19,7 +19,7 @@ from rcb_env.dataset import markers
 from rcb_env.dataset.holes import Hole, Holes
 from rcb_env.dataset.markers import Region
 from rcb_env.dataset.papers import Challenge, Paper, digest
-from rcb_env.dataset.surface import imported, names_read, says_all, surface
+from rcb_env.dataset.surface import imported, names_read, says_all, surface, with_packages
 from rcb_env.errors import PaperError, counted
 
 Joint = Literal["file", "paper", "library"]
@@ -118,22 +118,23 @@ def _emptied(paper: Paper) -> list[Hole]:
 
 def _loaded(cases: str, sources: Mapping[str, str]) -> set[str]:
     """The files that cases name, and those that these import."""
-    modules = {
-        PurePosixPath(path).relative_to("src").with_suffix("").as_posix(): path for path in sources
-    }
+    files = {_module(path): path for path in sources}
     found: set[str] = set()
-    pending = [
-        path for module, path in modules.items() if module.replace("/", ".") in names_read(cases)
-    ]
+    pending = with_packages(names_read(cases)) & {*files}
     while pending:
-        path = pending.pop()
-        if path not in found:
-            found.add(path)
-            named = imported(sources[path])
-            pending += [
-                each for module, each in modules.items() if module.replace("/", ".") in named
-            ]
+        module = pending.pop()
+        path = files[module]
+        found.add(path)
+        package = module if path.endswith("__init__.py") else module.rpartition(".")[0]
+        named = imported(sources[path], package)
+        pending |= {each for each in named & {*files} if files[each] not in found}
     return found
+
+
+def _module(path: str) -> str:
+    """What a file is imported as."""
+    dotted = ".".join(PurePosixPath(path).relative_to("src").with_suffix("").parts)
+    return dotted.removesuffix(".__init__")
 
 
 def _text(paper: Paper, path: str) -> str:

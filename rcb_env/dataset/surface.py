@@ -12,6 +12,7 @@ Not covered: whether a case asks for more than a surface and the paper say.
 from __future__ import annotations
 
 import ast
+import tokenize
 from collections.abc import Collection, Iterable, Iterator
 
 from rcb_env.dataset.flow import parts
@@ -20,6 +21,7 @@ _STUB = "raise NotImplementedError"
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Definition = _Function | ast.ClassDef
 _COMPUTED = (ast.Call, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 _REGISTER = ("register_buffer", "register_parameter", "register_module", "add_module")
 
 
@@ -55,14 +57,31 @@ def names_read(text: str) -> set[str]:
     return found
 
 
-def imported(text: str) -> set[str]:
-    """Modules that a file imports."""
+def imported(text: str, package: str = "") -> set[str]:
+    """Modules that a file imports, and the packages they are in.
+
+    Args:
+        text: the file.
+        package: the one it is in, dotted: where its relative imports begin.
+    """
     found: set[str] = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: 1 - node.level or None] if node.level else []
+            base = ".".join(filter(None, (*above, node.module)))
+            found |= {base, *(f"{base}.{alias.name}".lstrip(".") for alias in node.names)}
+    return with_packages(found)
+
+
+def with_packages(modules: Iterable[str]) -> set[str]:
+    """Modules, and the packages above them, which are loaded before them."""
+    found: set[str] = set()
+    for name in modules:
+        while name:
+            found.add(name)
+            name = name.rpartition(".")[0]
     return found
 
 
@@ -113,16 +132,14 @@ class _Surface:
 
     def _header_end(self, node: _Definition) -> int:
         """The line of the colon: comments behind it belong to the body."""
-        inside: list[ast.AST] = []
-        if isinstance(node, ast.ClassDef):
-            inside = [*node.bases, *node.keywords]
-        else:
-            inside = [part for part in ast.walk(node.args) if hasattr(part, "end_lineno")]
-            inside += [node.returns] if node.returns else []
-        last = max([node.lineno, *(getattr(part, "end_lineno", 0) for part in inside)])
-        while not self._lines[last - 1].split("#")[0].rstrip().endswith(":"):
-            last += 1
-        return last
+        lines = iter([f"{line}\n" for line in self._lines[node.lineno - 1 :]])
+        depth = 0
+        for token in tokenize.generate_tokens(lambda: next(lines, "")):
+            if token.type == tokenize.OP:
+                if token.string == ":" and not depth:
+                    return node.lineno + token.start[0] - 1
+                depth += (token.string in _OPENING) - (token.string in _CLOSING)
+        raise AssertionError("a definition without a colon")
 
     def _public(self, name: str) -> bool:
         return name[0] != "_" or name[-2:] == "__" or name in self._read

@@ -127,6 +127,22 @@ def test_a_value_in_a_region_is_not_kept() -> None:
     assert surface(text, hidden={1}) == "RATE = ...\nSIZE = 3\n"
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        'def f(x, sep="#"):',
+        'def f(x, *, key=lambda v: v["#"]) -> "dict[str, int]":  # a note: no body',
+        "def f(\n    x,  # comments: are kept\n    y={1: 2},\n) -> dict[str, int]:",
+        "class A(dict[str, int], metaclass=type):",
+    ],
+)
+def test_of_a_definition_its_head_is_kept_and_nothing_of_its_body(head: str) -> None:
+    body = "    # how: by halves\n    if 1:\n        rate = 3\n"
+    left = surface(f"{head}\n{body}")
+    rest = "pass" if head.startswith("class") else "raise NotImplementedError"
+    assert left == f"{head}\n    {rest}\n"
+
+
 @pytest.fixture(scope="module")
 def library(
     tmp_path_factory: pytest.TempPathFactory, write_paper: Callable[..., Path]
@@ -156,6 +172,27 @@ def test_files_that_no_case_loads_or_that_are_surface_are_handed_over_whole(
     assert seen["src/steps.py"] == (
         b"from kinds import WIDE\nfrom rates import rate\n\nHALF = ...\n\n\ndef step(x):\n    raise NotImplementedError\n"
     )
+
+
+@pytest.mark.parametrize(
+    "line", ["from .b import g", "from . import b", "import pkg.b as b", "from ..pkg import b"]
+)
+def test_what_a_package_imports_is_missing_too(
+    tmp_path: Path, write_paper: Callable[..., Path], line: str
+) -> None:
+    tagged = '    # <paper2code name="{0}">\n    return 1\n    # </paper2code name="{0}">\n'
+    files = {
+        "src/pkg/__init__.py": "from . import base\n",
+        "src/pkg/base.py": "def h():\n    return 1\n",
+        "src/pkg/a.py": f"{line}\n\n\ndef f():\n" + tagged.format("f"),
+        "src/pkg/b.py": "def g():\n" + tagged.format("g"),
+        "src/pkg/other.py": "def i():\n    return 1\n",
+        "tests/cases.py": "from rcb_env.cases import case\n\n\n@case(seeds=1)\ndef one(tree, rng):\n"
+        '    return tree.load("pkg.a").f()\n',
+    }
+    folder = write_paper(tmp_path / "packed", files)
+    made = load_dataset(f"{folder}@library").challenge("packed@library")
+    assert set(made.files) == {"src/pkg/a.py", "src/pkg/b.py", "src/pkg/base.py"}
 
 
 def test_a_whole_file_may_become_any_other(library: Challenge) -> None:
