@@ -18,9 +18,7 @@ from functools import cached_property
 from rcb_env.dataset import interface, markers
 from rcb_env.dataset.markers import Masked, Region
 
-_HEADER = re.compile(
-    r"^[ \t]*#+[ \t]*(?:region|file)[ \t]*:[ \t]*(?P<name>\S.*?)[ \t\r\n]*$", re.IGNORECASE
-)
+_HEADER = re.compile(r"[ \t]*#+[ \t]*(?:region|file)[ \t]*:(?P<name>.+)", re.IGNORECASE)
 _QUOTES = "\"'`*<>"
 
 
@@ -206,7 +204,7 @@ class Holes:
 
     def _begins(self, line: str) -> str | None:
         found = _HEADER.match(line)
-        return self.named(found["name"]) if found else None
+        return self.named(found["name"].strip()) if found else None
 
     def split(self, answer: str) -> dict[str, str]:
         """The codes of an answer by the names of their parts; the last of a name counts.

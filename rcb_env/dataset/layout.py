@@ -31,6 +31,7 @@ _PART = re.compile(
       | (?P<close> [)\]}])
       | (?P<line> \n)
       | \\
+      | \Z
     )
     """,
     re.VERBOSE | re.DOTALL,

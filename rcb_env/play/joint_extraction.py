@@ -34,8 +34,8 @@ from rcb_env.play.extraction import (
     spoken,
 )
 
-_COMMENT = re.compile(r"\s*#+\s*(.+?)\s*$")
-_MARKUP = re.compile(r"^[\s#>*+-]*(?:\d{1,3}[.)]\s*)?|[\s:*#]*$")
+_COMMENT = re.compile(r"\s*#+(.*)")
+_MARKUP = re.compile(r"^[ #>*+-]*(?:\d{1,3}[.)] ?)?")
 _LABEL = re.compile(r"^(?:region|part|file|path)\s*[:=]?\s*", re.IGNORECASE)
 _WORD = re.compile(r"[\w./-]+")
 
@@ -132,7 +132,7 @@ class _Frames:
 
     def _region_in(self, words: str) -> str | None:
         """The one region that some words name."""
-        bare = _LABEL.sub("", _MARKUP.sub("", words))
+        bare = _LABEL.sub("", _MARKUP.sub("", " ".join(words.split()).rstrip(" :*#")))
         if name := self._holes.named(bare):
             return name
         found = {self._holes.named(word) for word in _WORD.findall(words)} - {None}

@@ -76,7 +76,8 @@ def test_moving_text_changes_only_what_stands_before_lines(text: str, indent: st
 
 
 @pytest.mark.parametrize(
-    "text", ['"""' + '\\"""' * 100_000, '\\"' * 200_000, "'" * 300_001, '("' * 99_999]
+    "text",
+    ['"""' + '\\"""' * 100_000, '\\"' * 200_000, "'" * 300_001, '("' * 99_999, "a" + " " * 300_000],
 )
 def test_no_text_takes_more_than_one_pass(text: str) -> None:
     assert layout(text).lines == (text,)

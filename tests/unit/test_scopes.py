@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -198,6 +199,19 @@ def test_joining_and_splitting_are_inverse(paper: Challenge, codes: list[list[st
 def test_no_code_can_hold_a_line_that_begins_another_part(paper: Challenge) -> None:
     joined = holes(paper).join({"area": "    return 1\n# region: edge\n    return 2\n"})
     assert holes(paper).split(joined) == {"area": "    return 1\n    return 2\n"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["# region: a{}b", "# region: area{}", "# {}b", "#{}", "    x = 1{}b"],
+)
+def test_a_long_line_takes_one_pass(paper: Challenge, line: str) -> None:
+    """200,000 blanks, as many as a tool call may hold; with a pass for each of them it is hours."""
+    long = line.format(" " * 200_000)
+    with contextlib.suppress(WorkspaceError):
+        Workspace(paper).write_region(f"# region: edge\n{long}\n    pass\n")
+    holes(paper).split(long)
+    extract_for(paper, f"{long}\n```python {long}\n{long}\n{long}\n```\n{long}")
 
 
 def test_an_answer_for_the_one_part_of_a_file_needs_no_name(
