@@ -103,10 +103,14 @@ class _Surface:
             if self._kept(node):
                 yield apart + self._text(node.lineno, node.end_lineno or node.lineno)
             elif isinstance(node, ast.Assign | ast.AnnAssign):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                names = [each.id for each in targets if isinstance(each, ast.Name)]
+                names = _bound(node)
                 if any(map(self._public, names)):
-                    yield f"{apart}{indent}{' = '.join(names)} = ...\n"
+                    type = (
+                        f": {ast.unparse(node.annotation)}"
+                        if isinstance(node, ast.AnnAssign)
+                        else ""
+                    )
+                    yield f"{apart}{indent}{' = '.join(names)}{type} = ...\n"
 
     def _definition(self, node: _Definition, indent: str) -> str:
         first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
@@ -151,10 +155,6 @@ class _Surface:
             return "TYPE_CHECKING" in ast.dump(node.test)
         if not isinstance(node, ast.Assign | ast.AnnAssign):
             return False
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        names = [
-            part.id for each in targets for part in ast.walk(each) if isinstance(part, ast.Name)
-        ]
         within = any(
             line in self._hidden for line in range(node.lineno, (node.end_lineno or 0) + 1)
         )
@@ -162,10 +162,21 @@ class _Surface:
             isinstance(part, _COMPUTED) for part in ast.walk(node.value)
         )
         plain = isinstance(node, ast.AnnAssign) and node.value is None
-        return any(map(self._public, names)) and (plain or not (within or computed))
+        return any(map(self._public, _bound(node))) and (plain or not (within or computed))
 
     def _text(self, first: int, last: int) -> str:
         return "".join(f"{line}\n" for line in self._lines[first - 1 : last])
+
+
+def _bound(node: ast.Assign | ast.AnnAssign) -> list[str]:
+    """The names that an assignment binds."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return [
+        part.id
+        for each in targets
+        for part in ast.walk(each)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+    ]
 
 
 def _attributes(node: ast.ClassDef) -> list[str]:

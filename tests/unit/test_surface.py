@@ -127,6 +127,11 @@ def test_a_value_in_a_region_is_not_kept() -> None:
     assert surface(text, hidden={1}) == "RATE = ...\nSIZE = 3\n"
 
 
+def test_a_name_whose_value_is_not_kept_keeps_its_type_and_its_company() -> None:
+    text = "class A:\n    sizes: list[int] = field(default_factory=list)\n\nLOW, HIGH = bounds()\n"
+    assert surface(text) == "class A:\n    sizes: list[int] = ...\n\nLOW = HIGH = ...\n"
+
+
 @pytest.mark.parametrize(
     "head",
     [
