@@ -301,6 +301,25 @@ IN_TWO = """def root(function, low, high):
 """
 
 
+UNCOUNTED = """def root(function, low, high):
+    import os
+    import signal
+    import time
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    began = time.monotonic()
+    while time.monotonic() - began < 2.0:
+        if (child := os.fork()) == 0:
+            while time.process_time() < 0.02:
+                pass
+            os._exit(0)
+        try:
+            os.waitpid(child, 0)
+        except ChildProcessError:
+            pass
+    return 2.0
+"""
+
+
 def test_the_limit_is_processor_time_of_all_processes(challenge: Challenge, grader: Grader) -> None:
     """A busy machine, for which sleep stands here, must not change a score; and two processes have no more than one."""
     short = replace(challenge, paper=replace(challenge.paper, time_limit_s=1.0))
@@ -310,9 +329,10 @@ def test_the_limit_is_processor_time_of_all_processes(challenge: Challenge, grad
     slept = grader.grade(short, sleeps, final=False)
     assert slept.score is not None
     assert slept.score.value is not None, slept
-    computed = grader.grade(short, IN_TWO, final=False)
-    assert computed.status == "timeout", computed
-    assert "1 s of processor time" in computed.message
+    for code in (IN_TWO, UNCOUNTED):  # the second one's children are told in no parent's sum
+        computed = grader.grade(short, code, final=False)
+        assert computed.status == "timeout", computed
+        assert "1 s of processor time" in computed.message
 
 
 def test_a_sound_open_challenge_is_certified(challenge: Challenge, grader: Grader) -> None:
