@@ -305,7 +305,7 @@ class Watch:
         What a child used that nobody waited for is told nowhere, so for a run that was seen to have several processes every
         second by the clock counts.
         """
-        limit = self._limits["cpu_s"]
+        limit: float | None = self._limits["cpu_s"]
         if limit is None:
             return False
         others = self._surroundings.others()
