@@ -56,7 +56,7 @@ def play_arms(given: Mapping[str, Any], folder: Path | None, *, resume: bool) ->
 
 
 def _finish(folder: Path, names: list[str], *, quiet: bool, as_json: bool) -> None:
-    from rcb_env.report import comparison, tables
+    from rcb_env.report import comparison, pair_tables, tables
     from rcb_env.report.summary import summarize
     from rcb_env.runs.store import RunStore
 
@@ -70,7 +70,7 @@ def _finish(folder: Path, names: list[str], *, quiet: bool, as_json: bool) -> No
             for name, store in list(zip(names, stores, strict=True))[1:]
         ]
         for pair in comparison.corrected(pairs):
-            tables.print_comparison(shown, pair, brief=True)
+            pair_tables.print_comparison(shown, pair, brief=True)
         echo(f"More: rcb report {folder}; rcb compare {folder}", err=True)
     if as_json:
         runs = [summary.brief() for summary in summaries]

@@ -52,7 +52,7 @@ def compare(
     """
     from rcb_env.cli.results import expanded, names_of, tell_problems
     from rcb_env.errors import UsageError
-    from rcb_env.report import comparison, sheets, tables
+    from rcb_env.report import comparison, pair_tables, sheets
     from rcb_env.report.power import GAPS
     from rcb_env.runs.store import RunStore
 
@@ -91,5 +91,5 @@ def compare(
     for number, pair in enumerate(pairs):
         if number:
             shown.print()
-        tables.print_comparison(shown, pair, brief=brief, power=power or bool(gaps))
+        pair_tables.print_comparison(shown, pair, brief=brief, power=power or bool(gaps))
     tell_problems(stores)

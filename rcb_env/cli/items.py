@@ -33,7 +33,7 @@ def items(runs: Sequence[str], every: bool, as_csv: bool, as_json: bool) -> None
     them. With --json: one object.
     """
     from rcb_env.errors import UsageError
-    from rcb_env.report import export, tables
+    from rcb_env.report import export, item_tables
 
     if as_csv and as_json:
         raise UsageError("--csv and --json cannot both be printed: choose one")
@@ -45,7 +45,7 @@ def items(runs: Sequence[str], every: bool, as_csv: bool, as_json: bool) -> None
         for note in found.notes:
             echo(note, err=True)
     else:
-        tables.print_items(console(), found, every=every)
+        item_tables.print_items(console(), found, every=every)
 
 
 def _analysis(runs: Sequence[str]) -> ItemAnalysis:

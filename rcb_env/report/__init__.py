@@ -12,7 +12,7 @@ items.py       challenges as the items of a test: difficulty, discrimination
 item_sources.py  what they are computed from: run folders, a table of published results
 slices.py      rates of parts of a run: by size, scope, nesting
 sheets.py      reports as plain tables of text: Markdown, LaTeX, pages
-tables.py      both as tables in a terminal
+tables.py      runs as tables in a terminal; pair_tables.py: two of them; item_tables.py: challenges as items
 export.py      numbers as JSON and CSV
 training.py    episodes as rows to train on: `rcb export`
 turns.py       the steps of a stored episode, with what its model said

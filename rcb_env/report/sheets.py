@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from rcb_env.report.comparison import RunPair, Side, limits_of
 from rcb_env.report.hierarchical import Hierarchical
+from rcb_env.report.pair_tables import in_these_text, p_text, power_text
 from rcb_env.report.power import SHARE, Power
 from rcb_env.report.printable import printable
 from rcb_env.report.scoring import MODEL_FAILURES, OPEN_STATES, Planned
@@ -20,11 +21,10 @@ from rcb_env.report.summary import RunSummary, summarize
 from rcb_env.report.tables import (
     HIERARCHICAL,
     HIERARCHICAL_COLUMNS,
+    amount_text,
     hierarchical_cells,
-    in_these_text,
     interval_text,
-    p_text,
-    power_text,
+    number_text,
     proven_text,
     rate_text,
     score_text,
@@ -249,13 +249,13 @@ def at_equal(curve: Curve) -> Sheet:
         (
             name,
             *(f"{rate:.1f}" for rate in curve.rates[name]),
-            _amount(curve.means[name]),
+            amount_text(curve.means[name]),
         )
         if name in curve.rates
         else (name, *("n/a" for _ in curve.limits), "unknown")
         for name in curve.means
     ]
-    columns = ("run", *(f"≤ {_amount(limit)}" for limit in curve.limits), "mean of an episode")
+    columns = ("run", *(f"≤ {amount_text(limit)}" for limit in curve.limits), "mean of an episode")
     note = "Percent of the challenges that were solved with at most so much."
     return Sheet(f"Pass rate at equal {curve.effort}", columns, tuple(rows), note)
 
@@ -264,7 +264,7 @@ def pair(found: RunPair) -> list[Sheet]:
     """Run B against run A: the rates, and the challenges that only one of them solved more often."""
     one = found.comparison
     rates = [
-        (title, _number(a), _number(b), rate_text(difference), interval_text(difference))
+        (title, number_text(a), number_text(b), rate_text(difference), interval_text(difference))
         for title, a, b, difference in (
             ("pass rate", one.a, one.b, one.difference),
             ("scaled", one.a_scaled, one.b_scaled, one.scaled_difference),
@@ -361,16 +361,6 @@ def _markdown(text: str) -> str:
 
 def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _number(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:.1f}"
-
-
-def _amount(value: float | None) -> str:
-    if value is None:
-        return "n/a"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _tokens(one: RunSummary) -> str:

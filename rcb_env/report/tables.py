@@ -3,6 +3,7 @@
 Every headline rate stands beside its coverage and interval; when episodes are open (infra or
 missing) the two bounds replace the impression of a finished number. Nothing is left out: each
 state that occurred has its count.
+Not covered: two runs (`pair_tables.py`), challenges as items (`item_tables.py`).
 """
 
 from __future__ import annotations
@@ -15,11 +16,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from rcb_env.errors import counted
-from rcb_env.report.comparison import ByEffort, RunPair
 from rcb_env.report.hierarchical import Hierarchical
-from rcb_env.report.items import FINDINGS, SAYS_NOTHING, Item, ItemAnalysis
 from rcb_env.report.open_scores import OpenScores
-from rcb_env.report.power import ROUGH_BELOW, SHARE, Needed, Power
 from rcb_env.report.scoring import OPEN_STATES, Rate
 from rcb_env.report.summary import RunSummary
 
@@ -27,7 +25,6 @@ EPISODE = ("challenge", "sample", "status", "end_reason", "steps", "test_runs") 
 HIERARCHICAL = "Hierarchical estimate (percent): challenges within papers"
 HIERARCHICAL_COLUMNS = ("estimate", "95 %", "papers differ by", "challenges by", "correlation")
 _NAMED = 12  # challenges of one state in a line
-_ITEMS = 30  # challenges in a table of items
 
 
 def rate_text(rate: Rate | None) -> str:
@@ -36,7 +33,7 @@ def rate_text(rate: Rate | None) -> str:
         return "n/a"
     if rate.value is not None and rate.exact:
         return f"{rate.value:.1f}"
-    return f"{_number(rate.value)} ({rate.low:.1f} to {rate.high:.1f})"
+    return f"{number_text(rate.value)} ({rate.low:.1f} to {rate.high:.1f})"
 
 
 def interval_text(rate: Rate | None) -> str:
@@ -124,7 +121,7 @@ def curve_table(scores: OpenScores) -> Table:
         table.add_row(
             str(point.test_runs),
             f"{point.score:+.3f}",
-            _amount(point.tokens),
+            amount_text(point.tokens),
             "n/a" if point.cost_usd is None else f"{point.cost_usd:.4f}",
         )
     return table
@@ -171,7 +168,7 @@ def notes(summary: RunSummary) -> list[str]:
             f"{left_open}: they count as not passed. The bounds (from ... to ...) say how much they"
             " can change. Resume the run to settle them."
         )
-    lines += [f"{state}: {_named(names)}" for state, names in summary.not_solved.items()]
+    lines += [f"{state}: {names_text(names)}" for state, names in summary.not_solved.items()]
     lines += [f"infrastructure: {cause}" for cause in summary.infra_causes]
     lines += [f"the agent's own error: {cause}" for cause in summary.agent_errors]
     if len(score.samples) > 1:
@@ -203,7 +200,7 @@ def notes(summary: RunSummary) -> list[str]:
     return lines + list(summary.problems)
 
 
-def _named(challenges: Mapping[str, int]) -> str:
+def names_text(challenges: Mapping[str, int]) -> str:
     """Names, the first ones; with the number of samples where there are several."""
     names = [
         name if count == 1 else f"{name} ({count} samples)" for name, count in challenges.items()
@@ -236,43 +233,6 @@ def print_report(console: Console, summaries: Sequence[RunSummary]) -> None:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def comparison_table(pair: RunPair) -> Table:
-    """Run B against run A, in percent and percentage points."""
-    comparison = pair.comparison
-    table = Table(
-        title=f"{counted(comparison.challenges, 'challenge')} of {counted(pair.papers, 'paper')} in both runs",
-        title_justify="left",
-    )
-    table.add_column("percent")
-    for name in (escape(f"A: {pair.a}"), escape(f"B: {pair.b}"), "B - A", "95 %"):
-        table.add_column(name, justify="right")
-    for title, first, second, difference in (
-        ("pass rate", comparison.a, comparison.b, comparison.difference),
-        ("scaled", comparison.a_scaled, comparison.b_scaled, comparison.scaled_difference),
-    ):
-        table.add_row(
-            title,
-            _number(first),
-            _number(second),
-            rate_text(difference),
-            interval_text(difference),
-        )
-    return table
-
-
-def effort_table(effort: ByEffort) -> Table:
-    """Pass rates by how much of something the episodes took."""
-    table = Table()
-    table.add_column(f"at most ... {effort.effort}")
-    for limit in effort.limits:
-        table.add_column(_amount(limit), justify="right")
-    table.add_column("mean of an episode", justify="right")
-    for name, rates, mean in (("A", effort.a, effort.mean_a), ("B", effort.b, effort.mean_b)):
-        shown = rates or (None,) * len(effort.limits)
-        table.add_row(name, *(_number(rate) for rate in shown), _amount(mean))
-    return table
-
-
 def hierarchical_table(found: Iterable[tuple[str, Hierarchical]]) -> Table:
     """One row per run, or per pair of them: the mean of a hierarchical model, and what spreads about it."""
     table = Table(title=HIERARCHICAL, title_justify="left")
@@ -290,149 +250,22 @@ def hierarchical_cells(one: Hierarchical) -> tuple[str, ...]:
     if one.interval is not None:
         interval = f"{one.interval.low:.1f} to {one.interval.high:.1f}"
     alike = "n/a" if one.alike is None else f"{one.alike:.2f}"
-    return (_number(one.estimate), interval, _number(one.between), _number(one.within), alike)
-
-
-def power_table(power: Power) -> Table:
-    """One row per gap: how many papers, or challenges, it would take to see it."""
-    table = Table(
-        title=f"Needed to see a gap in {SHARE:.0%} of cases".replace("%", " %"),
-        title_justify="left",
+    return (
+        number_text(one.estimate),
+        interval,
+        number_text(one.between),
+        number_text(one.within),
+        alike,
     )
-    these = f"or challenges in these {power.papers} papers"
-    for name in ("gap", "papers like these", "with challenges", these):
-        table.add_column(name, justify="right")
-    for one in power.needed:
-        table.add_row(
-            f"{one.gap:.1f}{' (found)' if one.found else ''}",
-            f"{one.papers:,}",
-            f"{one.challenges:,}",
-            in_these_text(power, one),
-        )
-    return table
 
 
-def in_these_text(power: Power, one: Needed) -> str:
-    """How many challenges in the papers at hand show a gap."""
-    if one.in_these_papers is not None:
-        return f"{one.in_these_papers:,}"
-    return "n/a" if power.least_gap is None else "no number does"
-
-
-def power_text(power: Power) -> str:
-    """What gap two runs can show, in a sentence."""
-    papers, often = f"these {power.papers} papers", f"{SHARE * 10:.0f} of 10 cases"
-    if power.smallest_gap >= 100:
-        return f"{papers} are too few to show any gap in {often}"
-    text = f"{papers} show a true gap of {power.smallest_gap:.1f} points in {often}"
-    rough = f" (a rough guess: fewer than {ROUGH_BELOW} papers)"
-    return text + (rough if power.papers < ROUGH_BELOW else "")
-
-
-def p_text(pair: RunPair) -> str:
-    """The p-value of a comparison, and what is left of it among all that were made."""
-    text = f"{pair.comparison.p_value:.3g}"
-    if pair.p_holm is None:
-        return text
-    return f"{text} ({pair.p_holm:.3g} corrected for {pair.pairs} comparisons, Holm)"
-
-
-def print_comparison(
-    console: Console, pair: RunPair, *, brief: bool = False, power: bool = False
-) -> None:
-    """Print everything about run B against run A.
-
-    Args:
-        console: where to.
-        pair: what to print.
-        brief: only the rates, the test and the warnings.
-        power: also how many papers or challenges it would take to see a gap.
-    """
-    comparison = pair.comparison
-    console.print(comparison_table(pair))
-    if comparison.hierarchical is not None:
-        console.print(hierarchical_table([("B - A", comparison.hierarchical)]))
-    discordant = [("A", comparison.only_a_better), ("B", comparison.only_b_better)]
-    lines = [
-        f"solved by A more often: {len(discordant[0][1])}; by B: {len(discordant[1][1])};"
-        f" exact McNemar p = {p_text(pair)}"
-    ]
-    if comparison.power is not None:
-        lines.append(power_text(comparison.power))
-    elif power:
-        lines.append(
-            "what gap would be seen cannot be said: the runs differ alike in every paper, or there is one paper only"
-        )
-    if not brief:
-        lines += [f"only {name}: {', '.join(names)}" for name, names in discordant if names]
-    lines += [f"warning: {warning}" for warning in comparison.warnings]
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-    if power and comparison.power is not None:
-        console.print()
-        console.print(power_table(comparison.power))
-    if brief:
-        return
-    console.print("\nPass rate by what the episodes took (percent):")
-    for effort in pair.efforts:
-        if len(effort.limits) > 1:
-            console.print(effort_table(effort))
-
-
-def items_table(items: Sequence[Item]) -> Table:
-    """One row per challenge: who solved it, and how that goes with the rest."""
-    table = Table()
-    table.add_column("challenge", overflow="fold")
-    for name in ("lines", "solved by", "percent", "discrimination", "95 %"):
-        table.add_column(name, justify="right")
-    table.add_column("look at it")
-    for item in items:
-        interval = "n/a" if item.low is None else f"{item.low:+.2f} to {item.high:+.2f}"
-        table.add_row(
-            escape(item.challenge),
-            str(item.lines),
-            f"{item.solved_by} of {item.agents}",
-            f"{item.solved:.1f}",
-            "n/a" if item.discrimination is None else f"{item.discrimination:+.2f}",
-            interval,
-            item.finding or "",
-        )
-    return table
-
-
-def print_items(console: Console, found: ItemAnalysis, *, every: bool = False) -> None:
-    """Print challenges as the items of a test.
-
-    Args:
-        console: where to.
-        found: what to print.
-        every: all challenges, not the first ones only.
-    """
-    dividing = [item for item in found.items if item.finding not in SAYS_NOTHING]
-    shown = found.items if every else dividing[:_ITEMS]
-    console.print(items_table(shown))
-    lines = []
-    if not every and len(shown) < len(dividing):
-        lines.append(
-            f"{len(dividing) - len(shown)} more divide agents: --all, --csv and --json give every challenge"
-        )
-    told = f"{counted(len(found.items), 'challenge')}, {counted(len(found.agents), 'agent')}"
-    if found.reliability is not None:
-        told += f"; reliability of the agents' order (Cronbach's alpha): {found.reliability:.2f}"
-    lines.append(told)
-    for finding, meaning in FINDINGS.items():
-        names = {item.challenge: 1 for item in found.items if item.finding == finding}
-        if names:
-            lines.append(f"{finding} ({meaning}): {len(names)}: {_named(names)}")
-    for line in (*lines, *found.notes):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _number(value: float | None) -> str:
+def number_text(value: float | None) -> str:
+    """A number for a table cell."""
     return "n/a" if value is None else f"{value:.1f}"
 
 
-def _amount(value: float | None) -> str:
+def amount_text(value: float | None) -> str:
+    """What something took, for a table cell."""
     if value is None:
         return "n/a"
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

@@ -17,7 +17,7 @@ from rcb_env.cli.main import rcb
 from rcb_env.errors import UsageError
 from rcb_env.play.agent import Usage
 from rcb_env.report.comparison import RunPair, compare_runs, corrected
-from rcb_env.report.tables import print_comparison
+from rcb_env.report.pair_tables import print_comparison
 from rcb_env.runs.store import RunStore
 from tests.made_runs import finish, plan_of
 
