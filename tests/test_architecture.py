@@ -96,7 +96,7 @@ def test_tests_use_real_parts() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("name", ["setup", "test", "demo", "lock"])
+@pytest.mark.parametrize("name", ["setup", "test", "demo", "docs", "lock"])
 def test_a_script_is_executable_and_parses(name: str) -> None:
     path = _ROOT / "scripts" / name
     assert path.stat().st_mode & 0o111
