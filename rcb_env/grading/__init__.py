@@ -6,11 +6,13 @@ measured.py  open challenges: a conversation between two boxes, and a score agai
 exchange.py  the conversation of one problem, message by message
 public.py    public folders: split where a suite can be, else guarded
 split.py     the suite in two boxes, what it compares held side by side; nothing is believed
+comparison.py  how it is held side by side
 copies.py    a suite in two copies, one of them without the answer; rewriting.py: how they are written;
              kinds.py: where its values come from
 evidence.py  which regions can be graded split, found out by trying
 guarded.py   suite, candidate and reference in one process, watched by canaries
-canaries.py  faults in hidden code that a suite must notice; disguise.py: hidden code looks new in every run
+canaries.py  which faults in hidden code a suite notices; faults.py: what faults there are;
+             disguise.py: hidden code looks new in every run
 reports.py   what one run of a suite reported
 outcome.py   how a run ended, in one verdict, for all ways
 looks.py     whether code looks around in its process

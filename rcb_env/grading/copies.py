@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from rcb_env.dataset.imports import reachable
 from rcb_env.dataset.loading import SUITE
 from rcb_env.dataset.papers import Paper
-from rcb_env.grading.canaries import bare_name, shared_code
+from rcb_env.grading.faults import bare_name, shared_code
 from rcb_env.grading.kinds import CANDIDATE, MADE, Kinds
 from rcb_env.grading.rewriting import (
     EXPECTED_ERRORS,

@@ -28,9 +28,10 @@ from rcb_env.caches import user_cache
 from rcb_env.dataset.loading import SUITE
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import BoxDied
-from rcb_env.grading.canaries import Canary, Fault, Search, hidden_modules, mover
+from rcb_env.grading.canaries import Canary, Search
 from rcb_env.grading.code import grading_code
 from rcb_env.grading.disguise import disguise
+from rcb_env.grading.faults import Fault, hidden_modules, mover
 from rcb_env.grading.isolated import messages, run_of
 from rcb_env.grading.looks import looks_around
 from rcb_env.grading.outcome import Told, conclude, ended_its_box

@@ -9,8 +9,7 @@ made the same comparisons in the same order, and no operand differs.
 The reference's run is the same for all candidates: it is kept in memory, by content and purpose. Generators that the suite
 does not seed are seeded here, for feedback with another number than for the final score; of a few numbers the first one
 with which the reference passes.
-Guarantees: what a candidate sends is bounded by what the reference sent before it is read.
-Not covered: whether a suite is fit for this (`evidence.py`). Flags (`assertTrue(x > 0)`), types and expected exceptions are
+Not covered: how operands are compared (`comparison.py`); whether a suite is fit for this (`evidence.py`). Flags (`assertTrue(x > 0)`), types and expected exceptions are
 compared like all else, but whoever knows the suite can make them up: such comparisons are `weak`.
 """
 
@@ -26,37 +25,19 @@ from dataclasses import asdict, dataclass, field, replace
 from rcb_env.dataset.loading import SUITE
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import BoxDied
+from rcb_env.grading.comparison import SLACK, Comparison, Operands, operands_of
 from rcb_env.grading.copies import Copies, copies
 from rcb_env.grading.isolated import messages, run_of
 from rcb_env.grading.outcome import Told, conclude, ended_its_box
 from rcb_env.grading.reports import Report, read_report
-from rcb_env.grading.rewriting import Site
 from rcb_env.grading.verdict import CaseResult, Purpose, Verdict
 from rcb_env.runner import wire
 from rcb_env.sandbox.fleet import Fleet
 
-_RUN, _JUDGE = "rcb_env.runner.split_run:run", "rcb_env.runner.split_run:judge"
+_RUN = "rcb_env.runner.split_run:run"
 _COMPILE = "rcb_env.runner.case_run:compiled"
 _SEEDS = 5  # tried, before a suite counts as one that fails on the reference
 _KEPT_RUNS = 64  # of references, in memory
-_SLACK = 3.0  # how much longer the reference may take
-_MORE_BYTES = 4096  # that operands may take beyond twice those of the reference
-
-
-@dataclass(frozen=True)
-class Operands:
-    """What one run handed out: by test, the number of a site and the encoded operands of every comparison."""
-
-    by_test: Mapping[str, tuple[tuple[int, bytes], ...]] = field(default_factory=dict)
-
-    def only(self, sites: Collection[int]) -> Operands:
-        """What was handed out at these sites."""
-        return Operands(
-            {
-                test: tuple(one for one in compared if one[0] in sites)
-                for test, compared in self.by_test.items()
-            }
-        )
 
 
 @dataclass(frozen=True)
@@ -120,6 +101,7 @@ class SplitGrading:
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
+        self._comparison = Comparison(fleet)
         self._lock = threading.Lock()
         self._making: dict[str, threading.Lock] = {}
         self._copies: dict[str, Copies] = {}
@@ -171,7 +153,7 @@ class SplitGrading:
         if isinstance(run, BoxDied):
             return replace(ended_its_box(run), evidence="split"), Report(), Operands()
         started = time.monotonic()
-        report, operands = read_report(run.result), _operands(run.result)
+        report, operands = read_report(run.result), operands_of(run.result)
         differences = self._compare(paper, reference, operands, report)
         told = _told(reference.report, report, differences)
         told = replace(told, complete=report.done and run.exit_code == 0)
@@ -255,10 +237,10 @@ class SplitGrading:
         self, paper: Paper, argument: bytes, *, tests: bool
     ) -> tuple[float, Report, Operands]:
         tree = {**paper.challenges[0].tree(), **(_data(paper) if tests else self._data(paper))}
-        run = self._fleet.run_trusted(run_of(paper, _RUN, argument, tree, slack=_SLACK))
+        run = self._fleet.run_trusted(run_of(paper, _RUN, argument, tree, slack=SLACK))
         report = read_report(run.result, trusted=True)
         self._fleet.learn_imports(paper.id, report.imports)
-        return run.wall_s, report, _operands(run.result)
+        return run.wall_s, report, operands_of(run.result)
 
     def _compile(
         self, paper: Paper, made: Copies
@@ -269,7 +251,7 @@ class SplitGrading:
         both = []
         for sources in (made.judge, made.candidate):
             argument = wire.pack({"sources": dict(sources)})
-            run = self._fleet.run_trusted(run_of(paper, _COMPILE, argument, slack=_SLACK))
+            run = self._fleet.run_trusted(run_of(paper, _COMPILE, argument, slack=SLACK))
             message = next(messages(run.result), None)
             if message is None:
                 return None
@@ -284,70 +266,10 @@ class SplitGrading:
     def _compare(
         self, paper: Paper, reference: Reference, candidate: Operands, report: Report
     ) -> dict[str, str]:
-        """By test, why the operands of a run are not the reference's."""
         sites = self.copies(paper).sites
-        told: dict[str, str] = {}
-        pairs, blobs = [], []
-        for test, wanted in reference.operands.by_test.items():
-            given = candidate.by_test.get(test, ())
-            if test in report.outcomes and report.outcomes[test] not in ("passed", "skipped"):
-                continue  # it told itself that it failed
-            if [site for site, _ in given] != [site for site, _ in wanted]:
-                told[test] = _other_comparisons(sites, wanted, given)
-                continue
-            own = reference.own.by_test.get(test, wanted)
-            for place, ((site, want), (_, got)) in enumerate(zip(wanted, given, strict=True)):
-                if got == own[place][1]:
-                    continue
-                if len(got) > 2 * len(want) + _MORE_BYTES:
-                    where = f"{sites[site].name} in line {sites[site].line}"
-                    told[test] = f"{where}: the operands are of another size"
-                    break
-                limit = _limit(sites[site], wanted[place:])
-                pairs.append(
-                    {
-                        "test": test,
-                        "name": sites[site].name,
-                        "line": sites[site].line,
-                        "withheld": list(sites[site].withheld),
-                        "squared": sites[site].squared,
-                    }
-                )
-                blobs += [want, got, limit]
-        if pairs:
-            told |= self._judge(paper, pairs, blobs)
-        return told
-
-    def _judge(
-        self, paper: Paper, pairs: list[dict[str, object]], blobs: list[bytes]
-    ) -> dict[str, str]:
-        told = self._judged(paper, pairs, blobs)
-        if told is not None:
-            return told
-        # A judge who fails on the candidate's operands, and not on the reference's own, fails because of the former.
-        own = [blobs[place - place % 3 if place % 3 == 1 else place] for place in range(len(blobs))]
-        if self._judged(paper, pairs, own) is None:
-            raise BoxDied("the judge fails on the reference's own operands")
-        return {str(pair["test"]): "the operands cannot be compared" for pair in pairs}
-
-    def _judged(
-        self, paper: Paper, pairs: list[dict[str, object]], blobs: list[bytes]
-    ) -> dict[str, str] | None:
-        """What the judge says, by test; None if it failed."""
-        argument = wire.pack({"pairs": pairs}, blobs)
-        try:
-            run = self._fleet.run_judge(run_of(paper, _JUDGE, argument, slack=_SLACK))
-        except BoxDied:
-            return None
-        message = next(messages(run.result, max_header_bytes=wire.MAX_HEADER_BYTES), None)
-        if run.ended != "exit" or run.exit_code != 0 or message is None:
-            return None
-        return {str(test): str(text) for test, text in message[0]["differences"].items()}
-
-
-def _limit(site: Site, following: tuple[tuple[int, bytes], ...]) -> bytes:
-    """The reference's operands of the assertion that a difference is held against a limit by."""
-    return next((data for number, data in following if number == site.limit_at), b"")
+        return self._comparison.differences(
+            paper, sites, reference.operands, reference.own, candidate, report
+        )
 
 
 def _argument(made: Copies, code: Mapping[str, bytes], seed: int, *, settings: bool) -> bytes:
@@ -364,34 +286,6 @@ def _argument(made: Copies, code: Mapping[str, bytes], seed: int, *, settings: b
 
 def _data(paper: Paper) -> dict[str, bytes]:
     return {path: data for path, data in paper.tests.items() if not path.endswith(".py")}
-
-
-def _operands(data: bytes) -> Operands:
-    """What a process, which may be hostile, sent as operands; of several records of a test the first counts."""
-    found: dict[str, tuple[tuple[int, bytes], ...]] = {}
-    for header, blobs in messages(data):
-        test, sites = header.get("operands_of"), header.get("sites")
-        if not isinstance(test, str) or not isinstance(sites, list) or test in found:
-            continue
-        if len(sites) == len(blobs) and all(type(site) is int for site in sites):
-            found[test] = tuple(zip(sites, blobs, strict=True))
-    return Operands(found)
-
-
-def _other_comparisons(
-    sites: tuple[Site, ...],
-    wanted: tuple[tuple[int, bytes], ...],
-    given: tuple[tuple[int, bytes], ...],
-) -> str:
-    for (number, _), (other, _) in zip(wanted, given, strict=False):
-        if number != other:
-            return (
-                f"{sites[number].name} in line {sites[number].line} was not reached as it should be"
-            )
-    if len(given) < len(wanted):
-        missing = sites[wanted[len(given)][0]]
-        return f"{missing.name} in line {missing.line} was not reached"
-    return "it made more comparisons than it should"
 
 
 def _told(reference: Report, report: Report, differences: Mapping[str, str]) -> Told:

@@ -31,6 +31,7 @@ GRACE_S = 15.0  # beyond a run's wall time, and for cleaning up, before the box 
 
 _SERVED = (
     "errors",
+    "outputs",
     "cases",
     "runner",
     "runner.wire",

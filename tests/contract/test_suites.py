@@ -13,7 +13,8 @@ import pytest
 from rcb_env.certify.suites import SuiteReport, survey
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Dataset
-from rcb_env.grading.canaries import Fault, Search, faults
+from rcb_env.grading.canaries import Search
+from rcb_env.grading.faults import Fault, faults
 from rcb_env.grading.grader import Grader
 from rcb_env.grading.guarded import GuardedGrading
 from rcb_env.sandbox import make

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rcb_env.dataset.loading import load_dataset
-from rcb_env.grading.canaries import mover
 from rcb_env.grading.disguise import disguise
+from rcb_env.grading.faults import mover
 from rcb_env.grading.looks import looks_around
 
 SOURCE = b'''"""Says what it is."""

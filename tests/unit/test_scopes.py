@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rcb_env import grading
 from rcb_env.dataset.holes import Holes
+from rcb_env.dataset.joint import jointly
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Challenge, Dataset
 from rcb_env.dataset.parts import parts
@@ -20,6 +23,7 @@ from rcb_env.env.settings import Rules, Shown
 from rcb_env.env.words import assignment
 from rcb_env.env.workspace import Workspace, WorkspaceError
 from rcb_env.errors import UsageError
+from rcb_env.grading.code import deciding
 from rcb_env.play.joint_extraction import extract_for
 from rcb_env.runs.plan import RunConfig, own_lines, planned
 
@@ -405,3 +409,19 @@ def test_a_reply_that_was_cut_off_in_a_block_is_no_answer(paper: Challenge) -> N
 def test_the_reference_as_one_block_is_the_reference(paper: Challenge) -> None:
     reply = f"<think>\nhm\n</think>\n```python\n{paper.reference}```"
     assert extract_for(paper, reply).code == paper.reference
+
+
+def test_the_hash_of_grading_covers_the_code_that_puts_answers_into_the_tree() -> None:
+    """It once left out holes, surfaces and tags: a mended bug there took verdicts from before it out of a cache."""
+    paper = load_dataset("bundled").paper("DyT")
+    ran: set[Path] = set()
+    sys.setprofile(lambda frame, *_: ran.add(Path(frame.f_code.co_filename)))
+    try:
+        for one in (paper, jointly(paper, "file"), jointly(paper, "library")):
+            one.challenges[0].tree(one.challenges[0].reference)
+    finally:
+        sys.setprofile(None)
+    package = Path(grading.__file__).parents[1]
+    ours = {path for path in ran if path.is_relative_to(package)}
+    assert len(ours) > 5
+    assert ours - {*deciding()} <= {package / "errors.py"}  # which only words what is wrong
