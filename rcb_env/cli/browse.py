@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rcb_env.cli import options
+from rcb_env.cli import completion, options
 from rcb_env.cli.output import echo
 from rcb_env.errors import counted
 
@@ -130,7 +130,7 @@ def _settings(agent: type[Any]) -> dict[str, object]:
 
 
 @click.command()
-@click.argument("challenge")
+@click.argument("challenge", shell_complete=completion.challenges)
 @options.dataset
 @options.scope
 @click.option("--paper", "with_paper", is_flag=True, help="Also print the paper's text.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rcb_env.cli import options
+from rcb_env.cli import completion, options
 from rcb_env.cli.output import echo
 from rcb_env.errors import counted
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("papers", nargs=-1, metavar="[PAPER]...")
+@click.argument("papers", nargs=-1, metavar="[PAPER]...", shell_complete=completion.papers)
 @options.dataset
 @options.scope
 @click.option(

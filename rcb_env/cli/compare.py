@@ -9,12 +9,14 @@ from typing import Any
 
 import click
 
-from rcb_env.cli import forms, options
+from rcb_env.cli import completion, forms, options
 from rcb_env.cli.output import console, echo
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="A B | FOLDER")
+@click.argument(
+    "runs", nargs=-1, required=True, metavar="A B | FOLDER", shell_complete=completion.folders
+)
 @click.option(
     "--brief", is_flag=True, help="Leave out the rates by effort and the list of challenges."
 )

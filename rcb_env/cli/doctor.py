@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from rcb_env.cli import options
+from rcb_env.cli import completion, options
 from rcb_env.cli.output import echo
 
 
@@ -43,6 +43,7 @@ class Finding:
 @click.option(
     "--conformance",
     metavar="NAME|MODULE:CLASS",
+    shell_complete=completion.sandboxes,
     help="Instead, test in real boxes whether this sandbox does all that a sandbox must do.",
 )
 @options.dataset

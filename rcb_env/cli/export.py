@@ -7,6 +7,7 @@ from typing import cast
 
 import click
 
+from rcb_env.cli import completion
 from rcb_env.cli.output import echo
 from rcb_env.errors import counted
 
@@ -14,7 +15,9 @@ _FORMS = ("sft", "preference", "rl")
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.argument(
+    "runs", nargs=-1, required=True, metavar="RUN...", shell_complete=completion.folders
+)
 @click.option(
     "--format",
     "form",
@@ -26,6 +29,7 @@ _FORMS = ("sft", "preference", "rl")
     "--out",
     required=True,
     metavar="FILE",
+    shell_complete=completion.files,
     help="The file to write. Its name ends with .jsonl or .parquet (which needs pyarrow).",
 )
 @click.option(

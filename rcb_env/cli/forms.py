@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rcb_env.cli import completion
 from rcb_env.cli.output import echo
 
 if TYPE_CHECKING:
@@ -19,10 +20,14 @@ _OPTIONS = (
     click.option(
         "--html",
         metavar="FILE",
+        shell_complete=completion.files,
         help="Write one file with charts and tables that needs nothing else.",
     ),
     click.option(
-        "--charts", metavar="DIR", help="Write the charts as SVG, PNG, PDF and Vega-Lite."
+        "--charts",
+        metavar="DIR",
+        shell_complete=completion.folders,
+        help="Write the charts as SVG, PNG, PDF and Vega-Lite.",
     ),
     click.option("--markdown", is_flag=True, help="Print the tables as Markdown."),
     click.option(

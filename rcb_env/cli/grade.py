@@ -8,15 +8,16 @@ from pathlib import Path
 
 import click
 
-from rcb_env.cli import options
+from rcb_env.cli import completion, options
 from rcb_env.env.settings import Extractor, Rules
 
 
 @click.command()
-@click.argument("source", metavar="FILE.jsonl|RUN")
+@click.argument("source", metavar="FILE.jsonl|RUN", shell_complete=completion.files)
 @click.option(
     "--dataset",
     metavar="NAME|FOLDER",
+    shell_complete=completion.datasets,
     help="The data set.  [default: `bundled`; for a RUN, the one it was made with]",
 )
 @options.scope
@@ -26,7 +27,10 @@ from rcb_env.env.settings import Extractor, Rules
 @options.workers
 @options.sandbox
 @click.option(
-    "--out", metavar="DIR", help="The folder of the new run.  [default: runs/<time>-<name>]"
+    "--out",
+    metavar="DIR",
+    shell_complete=completion.folders,
+    help="The folder of the new run.  [default: runs/<time>-<name>]",
 )
 @click.option("--resume", is_flag=True, help="Continue the run in --out.")
 @options.quiet

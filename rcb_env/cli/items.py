@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rcb_env.cli import options
+from rcb_env.cli import completion, options
 from rcb_env.cli.output import console, echo
 
 if TYPE_CHECKING:
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN... | TABLE.csv")
+@click.argument(
+    "runs", nargs=-1, required=True, metavar="RUN... | TABLE.csv", shell_complete=completion.files
+)
 @click.option("--all", "every", is_flag=True, help="Print all challenges, not the first ones only.")
 @click.option(
     "--csv", "as_csv", is_flag=True, help="Print one row per challenge, for spreadsheets."

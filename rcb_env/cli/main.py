@@ -23,6 +23,7 @@ from rcb_env.cli import (
     check,
     clean,
     compare,
+    completion,
     doctor,
     export,
     grade,
@@ -86,6 +87,7 @@ for _command in (
     doctor.doctor,
     images.images,
     clean.clean,
+    completion.completion,
 ):
     rcb.add_command(_command)
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from rcb_env.cli import completion
 from rcb_env.env.settings import Setting, Settings, settings_of
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
@@ -42,6 +43,7 @@ dataset = click.option(
     default="bundled",
     show_default=True,
     metavar="NAME|FOLDER",
+    shell_complete=completion.datasets,
     help="The data set: `bundled`, `researchcodebench` (run `rcb pull` first), or a folder with a papers.yaml.",
 )
 scope = click.option(
@@ -56,6 +58,7 @@ papers = click.option(
     multiple=True,
     callback=split_commas,
     metavar="A,B",
+    shell_complete=completion.paper_list,
     help="Take only challenges of these papers.",
 )
 challenges = click.option(
@@ -63,6 +66,7 @@ challenges = click.option(
     multiple=True,
     callback=split_commas,
     metavar="X,Y",
+    shell_complete=completion.challenge_list,
     help="Take only these challenges.",
 )
 as_json = click.option(
@@ -82,6 +86,7 @@ sandbox = click.option(
     default="auto",
     show_default=True,
     metavar="NAME|MODULE:CLASS",
+    shell_complete=completion.sandboxes,
     help="Where code runs: auto, bubblewrap, docker, podman, or a class of your own. `rcb doctor` says what works here.",
 )
 workers = click.option(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from rcb_env.cli import completion
 from rcb_env.cli.output import echo
 
 
 @click.command()
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", shell_complete=completion.published)
 @click.option(
     "--from",
     "source",

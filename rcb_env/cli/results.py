@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rcb_env.cli import forms, options
+from rcb_env.cli import completion, forms, options
 from rcb_env.cli.output import console, echo
 
 if TYPE_CHECKING:
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.argument(
+    "runs", nargs=-1, required=True, metavar="RUN...", shell_complete=completion.folders
+)
 @click.option("--brief", is_flag=True, help="Print only the table with one row per run.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print one row per planned episode of one run.")
 @options.hierarchical
@@ -108,8 +110,8 @@ def expanded(runs: Sequence[str]) -> list[Path]:
 
 
 @click.command()
-@click.argument("run", metavar="RUN")
-@click.argument("challenge", required=False)
+@click.argument("run", metavar="RUN", shell_complete=completion.folders)
+@click.argument("challenge", required=False, shell_complete=completion.challenges)
 @click.option(
     "--sample",
     type=click.IntRange(min=0),

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from rcb_env.cli import options
+from rcb_env.cli import completion, options
 from rcb_env.cli.output import echo
 from rcb_env.cli.session import finish, prepare_sandbox, show_progress
 from rcb_env.cli.settings import run_config, with_record
@@ -23,12 +23,14 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
 @click.option(
     "--agent",
     metavar="NAME[:SETTING=VALUE,...]",
+    shell_complete=completion.agents,
     help="The agent that plays. `rcb list agents` lists them.",
 )
 @click.option(
     "--arms",
     multiple=True,
     metavar="AGENT,AGENT,...",
+    shell_complete=completion.agent_list,
     help="Several agents instead of one. Each plays the same challenges, with the same seeds and budgets.",
 )
 @click.option(
@@ -53,11 +55,13 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
     "--models",
     "models_file",
     metavar="FILE",
+    shell_complete=completion.files,
     help="A YAML file of providers, and of prices, context windows and cutoffs of models. It overrides the built-in ones.",
 )
 @click.option(
     "--cache",
     metavar="auto|off|DIR",
+    shell_complete=completion.folders,
     default="auto",
     show_default=True,
     help="Where replies are kept, so that the same request is sent only once. auto: your cache folder, but nothing from"
@@ -133,10 +137,16 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
     " the price. The answers take up to a day: collect them with --resume.",
 )
 @options.sandbox
-@click.option("--out", metavar="DIR", help="The run's folder.  [default: runs/<time>-<agent>]")
+@click.option(
+    "--out",
+    metavar="DIR",
+    shell_complete=completion.folders,
+    help="The run's folder.  [default: runs/<time>-<agent>]",
+)
 @click.option(
     "--resume",
     metavar="[DIR]",
+    shell_complete=completion.folders,
     is_flag=False,
     flag_value="",
     help="Continue the run in DIR (or --out). Options that you leave out keep their values.",

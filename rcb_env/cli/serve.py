@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rcb_env.cli import options
+from rcb_env.cli import completion, options
 from rcb_env.cli.output import echo
 from rcb_env.env.settings import Rules, Shown
 
@@ -23,7 +23,7 @@ _NAME = re.compile(r"^[\w.-]+$")
 
 
 @click.command()
-@click.argument("challenge")
+@click.argument("challenge", shell_complete=completion.challenges)
 @click.option("--mcp", is_flag=True, help="Speak the Model Context Protocol over stdin and stdout.")
 @click.option(
     "--http",
@@ -52,6 +52,7 @@ _NAME = re.compile(r"^[\w.-]+$")
 @click.option(
     "--out",
     metavar="DIR",
+    shell_complete=completion.folders,
     help="The run's folder. A run that is already there is continued.  [default: runs/<time>-mcp]",
 )
 @options.quiet

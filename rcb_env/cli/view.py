@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
+from rcb_env.cli import completion
 from rcb_env.cli.output import echo
 
 
 @click.command()
-@click.argument("folder", metavar="[DIR]", default="runs")
+@click.argument("folder", metavar="[DIR]", default="runs", shell_complete=completion.folders)
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
