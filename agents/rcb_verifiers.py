@@ -6,6 +6,6 @@ lives in `rcb_env.adapters.verifiers`.
 
 from __future__ import annotations
 
-from rcb_env.adapters.verifiers import ChallengeEnv, ChallengeHarness, Challenges
+from rcb_env.adapters.verifiers import ChallengeEnv, ChallengeHarness, Challenges, load_environment
 
-__all__ = ["ChallengeEnv", "ChallengeHarness", "Challenges"]
+__all__ = ["ChallengeEnv", "ChallengeHarness", "Challenges", "load_environment"]

@@ -5,6 +5,9 @@ and asks `get_reward` once the model has stopped calling them. The methods are m
 their schemas are those of every other way to play. A row of the training data says with the columns
 ``challenge`` and ``seed`` what its rollouts play: all of one group then play the same challenge.
 
+The trainer calls the tools of its rollouts one after the other. So a submit answers at once and is
+graded in a thread, beside the other rollouts of the step; `get_reward` waits for it.
+
 Guarantees: each rollout is graded once; one that ends without a submit, by the trainer's limits, is
 graded as it stands. A rollout that our machinery has failed earns None, which TRL leaves out. Needs
 nothing of TRL to be imported: what is here is what TRL asks for.
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from rcb_env.env.actions import TOOLS, OutOfBudget, Tool
@@ -24,17 +28,21 @@ from rcb_env.wrappers.layer import left
 SYSTEM = "You write the missing code of a paper. Act with the tools; submit when you are done."
 _KINDS: dict[str, type] = {"string": str, "integer": int}
 _OVER = "[not done: the episode is over]"
+_SUBMITTED = "Submitted."
 
 
 class Episodes:
     """What a rollout does with its environment; `environment_factory` adds the tools.
 
     Args:
+        graders: the threads that submits are graded in.
         settings: see `ResearchCodeEnv`.
     """
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, graders: ThreadPoolExecutor, **settings: Any) -> None:
         self._env = ResearchCodeEnv(**settings)
+        self._graders = graders
+        self._graded: Future[str] | None = None
         self._reward = 0.0
         self._over = True
 
@@ -46,6 +54,7 @@ class Episodes:
             seed: of the draw.
             _: other columns of the row.
         """
+        self._settle()
         options = None if challenge is None else {"challenge": challenge}
         observation, _info = self._env.reset(seed=seed, options=options)
         self._reward, self._over = 0.0, False
@@ -53,14 +62,27 @@ class Episodes:
 
     def get_reward(self) -> float | None:
         """What the episode has earned; None where that says nothing about the model."""
+        self._settle()
         if not self._over:
-            self._do(OutOfBudget("turns"))
+            self._step(OutOfBudget("turns"))
         verdict = self._env.verdict
         return None if verdict is None or verdict.status == "infra_error" else self._reward
 
     def _do(self, action: Any) -> str:
-        if self._over:
+        if self._over or self._graded:
             return _OVER
+        if action["tool"] == "submit":
+            self._graded = self._graders.submit(self._step, action)
+            return _SUBMITTED
+        return self._step(action)
+
+    def _settle(self) -> None:
+        """Wait for a submit that is being graded."""
+        graded, self._graded = self._graded, None
+        if graded is not None:
+            graded.result()
+
+    def _step(self, action: Any) -> str:
         observation, reward, terminated, truncated, _ = self._env.step(action)
         self._reward += float(reward)
         self._over = terminated or truncated
@@ -77,7 +99,8 @@ def environment_factory(**settings: Any) -> Callable[[], Episodes]:
         UsageError: a setting is unknown or out of range.
     """
     ResearchCodeEnv(**settings)  # a mistake is told here and not in the first rollout
-    return lambda: Challenge(**settings)
+    graders = ThreadPoolExecutor(thread_name_prefix="rcb-graders")
+    return lambda: Challenge(graders, **settings)
 
 
 def rows(challenges: Iterable[str], *, system: str = SYSTEM, seed: int = 0) -> list[dict[str, Any]]:

@@ -7,8 +7,9 @@ this process, with the model's own tool calls. Nothing runs on the host but the 
 sandbox runs the code; the runtime that verifiers wants for a program stays empty.
 
 Guarantees: every model call goes through verifiers' endpoint, so its trace has all messages, tokens
-and limits. The reward is the declared one, and each episode is graded once: a limit of verifiers that
-ends it has it graded as it stands. Where our machinery fails, the trace has an error and no reward.
+and limits. The reward is the declared one, and each episode is graded once: a limit of verifiers or the
+end of the model's context window has it graded as it stands, and the trace is truncated. Where our
+machinery fails, the trace has an error and no reward.
 Not covered: verifiers before 0.4, whose environments were another thing.
 """
 
@@ -29,6 +30,12 @@ needs("verifiers.v1", "verifiers")
 
 import verifiers.v1 as vf  # noqa: E402 - after the line that tells how to install it
 from openai import APIStatusError, AsyncOpenAI  # noqa: E402
+from verifiers.v1.harnesses.utils.compaction import is_context_overflow  # noqa: E402
+
+ID = "rcb-verifiers"
+"""The plugin's name, and that of the module it is found under."""
+_CONTEXT = "max_total_tokens"
+"""What verifiers calls an episode that ran out of tokens; a trainer counts it as truncated."""
 
 
 class ChallengeData(vf.TaskData):
@@ -148,9 +155,11 @@ class ChallengeHarness(vf.Harness[vf.HarnessConfig]):
                         tools=cast("Any", env.tools),
                     )
                     action = reply.choices[0].message.model_dump(exclude_none=True)
-                except APIStatusError:
+                except APIStatusError as error:
                     if trace.stop_condition is None:  # the model's server, not a limit of the run
-                        raise
+                        if not is_context_overflow(error):
+                            raise
+                        trace.stop(_CONTEXT)
                     action = OutOfBudget(str(trace.stop_condition))
                 step = await asyncio.to_thread(env.step, action)
                 messages, reward, terminated, truncated, _ = step
@@ -179,3 +188,13 @@ class ChallengeEnv(vf.Env[ChallengeEnvConfig]):
     async def run(self, task: Any, agents: Any) -> None:
         """Play it."""
         await agents.agent.run(task)
+
+
+def load_environment(id: str = ID, **taskset: Any) -> vf.Env:
+    """The environment, as programs load one of the Environments Hub.
+
+    Args:
+        id: of the package that exports the classes above.
+        taskset: fields of `ChallengesConfig`.
+    """
+    return vf.load_environment(vf.resolve_env_config({"taskset": {"id": id, **taskset}}))

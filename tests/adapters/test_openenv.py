@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import inspect
 import re
 import subprocess
 import sys
@@ -10,20 +12,21 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import requests
+from openenv.cli._validation import validate_running_environment
 
 from rcb_env import ResearchCodeEnv, UsageError, load_dataset
-from rcb_env.adapters.openenv import ChallengeAction, ChallengeClient, application
+from rcb_env.adapters.openenv import ChallengeAction, ChallengeClient, application, main
+from rcb_env.env.settings import Rules, Shown, settings_of
 
 CHALLENGE = "DyT/forward"
 CODE = load_dataset().challenge(CHALLENGE).reference
 
 
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
+@contextlib.contextmanager
+def served(*words: str) -> Iterator[str]:
     command = [sys.executable, "-m", "rcb_env.adapters.openenv", "--port", "0", "--papers", "DyT"]
-    with subprocess.Popen(
-        [*command, "--reward", "cases:step_cost=0.125"], stdout=subprocess.PIPE, text=True
-    ) as server:
+    with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
             found = re.search(r"http://\S+", server.stdout.readline())
@@ -31,6 +34,12 @@ def url() -> Iterator[str]:
             yield found[0]
         finally:
             server.terminate()
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with served("--reward", "cases:step_cost=0.125", "--sessions", "3") as found:
+        yield found
 
 
 def actions() -> list[tuple[str, dict[str, Any]]]:
@@ -96,3 +105,64 @@ def test_the_seed_alone_says_which_challenge(url: str) -> None:
 def test_wrong_settings_are_told_before_anybody_connects() -> None:
     with pytest.raises(UsageError, match="DyT"):
         application(papers=["DyTT"])
+
+
+def test_a_client_beyond_the_last_place_is_told_so_by_name(url: str) -> None:
+    """It was disconnected without a word, as soon as it sent something after the server had closed."""
+
+    async def crowd() -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(3):
+                client = await stack.enter_async_context(ChallengeClient(base_url=url))
+                await client.reset(challenge=CHALLENGE)
+            late = await stack.enter_async_context(ChallengeClient(base_url=url))
+            assert late._ws is not None
+            await late._ws.wait_closed()
+            with pytest.raises(RuntimeError, match="CAPACITY_REACHED"):
+                await late.reset(challenge=CHALLENGE)
+
+    asyncio.run(crowd())
+
+
+def test_a_client_beyond_the_last_place_waits_where_that_is_set() -> None:
+    async def two(url: str) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            async with ChallengeClient(base_url=url) as first:
+                await first.reset(challenge=CHALLENGE)
+                late = ChallengeClient(base_url=url, message_timeout_s=300)
+                await stack.enter_async_context(late)
+                coming = asyncio.ensure_future(late.reset(challenge=CHALLENGE))
+                await first.step(ChallengeAction(tool="list_files"))
+                assert late._ws is not None
+                # A ping behind a message that nobody took was not answered, and the client gave up after 40 s.
+                await asyncio.wait_for(await late._ws.ping(), 300)
+                assert not coming.done()
+            assert "forward" in (await coming).observation.text
+
+    with served("--sessions", "1", "--wait", "300") as url:
+        asyncio.run(two(url))
+
+
+def test_http_requests_without_an_episode_are_refused_in_words(url: str) -> None:
+    """A step ended as an error 500."""
+    action = {"action": {"tool": "submit", "arguments": {}}}
+    told = requests.post(f"{url}/step", json=action, timeout=60)
+    assert told.status_code == 409
+    assert "/ws" in told.json()["detail"]
+    told = requests.post(f"{url}/reset", json={"challenge": "DyT/forwards"}, timeout=60)
+    assert told.status_code == 422
+    assert "DyT/forward" in told.json()["detail"]
+
+
+def test_the_server_keeps_to_the_protocol(url: str) -> None:
+    report = validate_running_environment(url, timeout_s=60)
+    assert report["passed"], report
+
+
+def test_every_setting_of_the_environment_is_an_option_of_the_server() -> None:
+    of_python_only = {"challenge", "grader", "render_mode", "shown", "rules", "settings", "self"}
+    wanted = set(inspect.signature(ResearchCodeEnv.__init__).parameters) - of_python_only
+    wanted |= {
+        each.name for noun in (Shown, Rules) for each in settings_of(noun) if each.is_keyword
+    }
+    assert wanted <= {option.name for option in main.params}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from typing import Any
 
 import pytest
 from transformers.utils import get_json_schema
 
-from rcb_env import TOOLS, UsageError, load_dataset, tool_schemas
+from rcb_env import TOOLS, Grader, UsageError, Verdict, load_dataset, tool_schemas
 from rcb_env.adapters.trl import Episodes, environment_factory, rows
 
 CHALLENGE = "DyT/forward"
@@ -45,9 +46,33 @@ def test_a_rollout_is_graded_once_and_earns_the_declared_reward() -> None:
     use = tools(env)
     assert "wrote" in use["write_region"](code=CODE)
     assert "Tests: passed" in use["run_tests"]()
-    assert "Submitted: passed" in use["submit"]()
+    assert use["submit"]() == "Submitted."
     assert "the episode is over" in use["run_tests"]()
     assert env.get_reward() == env.get_reward() == 1.0 - 3 * 0.125
+
+
+class Meeting(Grader):
+    """Grades no final answer before another one is there to be graded."""
+
+    both = threading.Barrier(2, timeout=300)
+
+    def grade(self, *args: Any, final: bool = False, **more: Any) -> Verdict:
+        if final:
+            self.both.wait()
+        return super().grade(*args, final=final, **more)
+
+
+def test_submits_of_one_step_are_graded_side_by_side() -> None:
+    """The trainer calls the tools of its rollouts one after the other, so each waited for the one before."""
+    with Meeting() as grader:
+        make = environment_factory(grader=grader)
+        rollouts = [(make(), CODE), (make(), "    return x\n")]
+        for env, code in rollouts:
+            env.reset(challenge=CHALLENGE)
+            tools(env)["write_region"](code=code)
+            assert tools(env)["submit"]() == "Submitted."
+            assert "over" in tools(env)["run_tests"]()
+        assert [env.get_reward() for env, _ in rollouts] == [1.0, 0.0]
 
 
 def test_a_rollout_that_ends_without_a_submit_is_graded_as_it_stands() -> None:

@@ -78,6 +78,21 @@ def test_a_limit_of_verifiers_has_the_episode_graded_as_it_stands(model_server: 
     assert trace.rewards["earned"].value == 1.0
 
 
+def test_a_context_that_is_full_ends_an_episode_as_a_budget_does(model_server: Any) -> None:
+    """It ended as ``provider_error`` without a reward, though the region held a right answer."""
+    code = load_dataset().challenge(CHALLENGE).reference
+    full = "This model's maximum context length is 4096 tokens, your messages have 5000."
+    model_server.plays(
+        model_server.calls(("write_region", {"code": code})),
+        model_server.error(400, full, code="context_length_exceeded"),
+    )
+    trace = play(model_server.url)
+    assert not trace.errors
+    assert trace.is_truncated
+    assert trace.state.status == "passed"
+    assert trace.rewards["earned"].value == 1.0
+
+
 def test_an_episode_that_the_machinery_fails_has_an_error_and_no_reward(
     model_server: Any,
 ) -> None:
