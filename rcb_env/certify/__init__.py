@@ -2,12 +2,13 @@
 
 Points looked at: every region is short; nothing the agent sees holds a region's answer; the
 reference passes again and again, with the seeds of feedback and of the final score; what a region
-gives depends on the seed; an emptied region fails; small faults in a region fail. What is wrong
-becomes a `Problem` with file and line.
+gives depends on the seed; an emptied region fails; small faults in a region fail; other answers end
+as their author says. What is wrong becomes a `Problem` with file and line.
 
     points.py       what can be said without running code       problem.py   how it is told
     run.py          what takes runs; `certify`                  verdicts.py  verdicts by content
     reasons.py      why some mutants may survive
+    answers.py      answers other than the reference, right and wrong ones
     open.py         what an open challenge has to meet
     joint.py        what challenges of several regions have to meet
     suites.py       papers in the public layout

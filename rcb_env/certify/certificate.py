@@ -1,7 +1,8 @@
 """What `rcb check` found about a paper, and the file of it that is committed with a data set.
 
 `CertificateFile` keeps, for every paper that passed a full check: the hash of its content, the
-code that graded it, and per region how many mutants were made, failed, or survived with a reason.
+code that graded it, and per region how many mutants were made, failed, or survived with a reason, and how many other
+answers were accepted and refused.
 A paper whose content is that on record needs no more than a light check. Open challenges have a file of their own, of the
 same form: what each witness came to.
 
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from rcb_env.certify.answers import ANSWERS_FILE
 from rcb_env.certify.problem import Problem
 from rcb_env.certify.reasons import SURVIVORS_FILE
 from rcb_env.dataset.papers import Paper
@@ -47,12 +49,18 @@ class Survivor:
 
 @dataclass(frozen=True)
 class RegionResult:
-    """How many faults of one region were tried, and how many of them failed."""
+    """How many faults of one region were tried, and how many of them failed.
+
+    `accepted` and `refused` count answers other than the reference and its mutants: right ones that passed, wrong ones
+    that failed.
+    """
 
     challenge: str
     lines: int
     mutants: int
     killed: int
+    accepted: int = 0
+    refused: int = 0
 
 
 @dataclass(frozen=True)
@@ -109,6 +117,7 @@ class Certificate:
                     "mutants": region.mutants,
                     "killed": region.killed,
                     "survivors": survivors.get(region.challenge, []),
+                    "answers": {"accepted": region.accepted, "refused": region.refused},
                 }
                 for region in self.regions
             },
@@ -127,12 +136,13 @@ class Found(Protocol):
 
 
 def content_of(paper: Paper) -> str:
-    """Hash of everything a certificate is about: text, code, tags, tests, limits, reasons."""
+    """Hash of everything a certificate is about: text, code, tags, tests, limits, reasons, other answers."""
     state = hashlib.sha256(paper.content_hash.encode())
     for challenge in paper.challenges:
         state.update(f"{challenge.id} {challenge.content_hash}\n".encode())
-    reasons = paper.root / SURVIVORS_FILE
-    state.update(reasons.read_bytes() if reasons.is_file() else b"")
+    for name in (SURVIVORS_FILE, ANSWERS_FILE):
+        beside = paper.root / name
+        state.update(beside.read_bytes() if beside.is_file() else b"")
     return state.hexdigest()
 
 

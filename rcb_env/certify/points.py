@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from rcb_env.certify.answers import Answers
 from rcb_env.certify.near_copies import near_copy
 from rcb_env.certify.problem import Problem, problem_of
 from rcb_env.certify.reasons import Reasons
@@ -37,6 +38,7 @@ def static_problems(paper: Paper) -> tuple[Problem, ...]:
             )
         problems += leaks(challenge) or near_copies(challenge)
     problems += Reasons(paper).problems
+    problems += Answers(paper).problems
     return tuple(problems)
 
 

@@ -1,4 +1,4 @@
-"""What takes runs: the reference again and again, emptied regions, small faults.
+"""What takes runs: the reference again and again, emptied regions, small faults, other answers.
 
 Three depths: *light* for a paper that is on record as it is, *quick* while one writes it, *full*
 for the record.
@@ -14,11 +14,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import statistics
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from rcb_env.certify.answers import Answers, ending
 from rcb_env.certify.certificate import Certificate, Depth, RegionResult, Survivor, content_of
 from rcb_env.certify.points import static_problems
 from rcb_env.certify.problem import Problem, problem_of
@@ -116,6 +118,7 @@ class _Run:
         if not self._failures:  # of a broken reference, nothing can be learned from mutants
             self._emptied(self._drawn(files))
             self._faults(warm or 0.0)
+            self._others()
         return Certificate(
             paper=self._paper.id,
             depth=self._depth,
@@ -292,6 +295,25 @@ class _Run:
                         f" at least {MIN_KILLED:.0%} must",
                     )
                 )
+
+    def _others(self) -> None:
+        """Answers other than the reference: right ones pass, wrong ones fail."""
+        answers = Answers(self._paper).entries
+        endings = self._grade(
+            "other answers", [(answer.challenge, answer.code) for answer in answers], ending
+        )
+        judged: Counter[tuple[str, bool]] = Counter()
+        for answer, ended in zip(answers, endings, strict=True):
+            if problem := answer.misjudged(ended):
+                self._problems.append(problem)
+            else:
+                judged[answer.challenge.id, answer.right] += 1
+        self._regions = [
+            dataclasses.replace(
+                one, accepted=judged[one.challenge, True], refused=judged[one.challenge, False]
+            )
+            for one in self._regions
+        ]
 
     def _survives(self, challenge: Challenge, mutant: Mutant, reason: str) -> None:
         line = _line_in_file(challenge, mutant.line)

@@ -62,7 +62,8 @@ def check(
 ) -> None:
     """Certify papers: all of a data set, or those you name. Exit code 1 if anything is wrong.
 
-    A paper passes if its reference passes every time, if empty regions and nearly all small faults fail, if outputs
+    A paper passes if its reference passes every time, if empty regions and nearly all small faults fail, if the answers
+    in its tests/answers.yaml pass or fail as they must, if outputs
     depend on the inputs that its cases draw, and if an agent cannot read a region's code elsewhere in its files. A
     light check does the same, but tries only two faults per region.
 
@@ -248,6 +249,12 @@ def _print(certificate: Certificate, standing: str, as_json: bool) -> None:
         facts.append(f"{certificate.killed} of {certificate.mutants} mutants fail")
     if excused:
         facts.append(f"{counted(excused, 'survivor')} with a written reason")
+    accepted = sum(region.accepted for region in certificate.regions)
+    refused = sum(region.refused for region in certificate.regions)
+    if accepted or refused:
+        facts.append(
+            f"of other answers {accepted} are accepted and {refused} refused, as they must"
+        )
     if certificate.reference_runs:
         passed = certificate.reference_runs - certificate.reference_failures
         facts.append(f"the reference passes {passed} of {certificate.reference_runs} runs")

@@ -54,7 +54,7 @@ def is_random(tree, rng):
 def paper(tmp_path: Path, write_paper: Callable[..., Path]) -> Callable[..., Paper]:
     """Makes the paper with these cases."""
 
-    def make(cases: str, *, checks: str = "", survivors: str = "") -> Paper:
+    def make(cases: str, *, checks: str = "", survivors: str = "", answers: str = "") -> Paper:
         files = {
             "paper.md": "# Shifting\n",
             "src/small.py": SOURCE,
@@ -63,6 +63,8 @@ def paper(tmp_path: Path, write_paper: Callable[..., Path]) -> Callable[..., Pap
         }
         if survivors:
             files["tests/survivors.yaml"] = survivors
+        if answers:
+            files["tests/answers.yaml"] = answers
         limits = {"time_s": 5, "memory_mb": 512}
         return load_dataset(write_paper(tmp_path / "small", files, limits=limits)).papers[0]
 
@@ -105,6 +107,7 @@ def test_a_well_tested_paper_is_certified_and_remembered(
         "empty regions",
         "regions replaced by `pass`",
         "mutants",
+        "other answers",
     }
     assert all(done <= planned for _, done, planned in told)
     closed = Grader("bubblewrap")
@@ -249,7 +252,7 @@ def test_a_full_check_is_kept_and_read_back(
     assert [region.mutants for region in light.regions] == [2, 2]
     assert light.reference_runs == 2
 
-    for changed in ("src/small.py", "tests/survivors.yaml", "paper.md"):
+    for changed in ("src/small.py", "tests/survivors.yaml", "tests/answers.yaml", "paper.md"):
         file = tmp_path / "small" / changed
         before = file.read_bytes() if file.exists() else None
         file.write_bytes((before or b"[]") + b"\n")
@@ -260,6 +263,57 @@ def test_a_full_check_is_kept_and_read_back(
     broken = dataclasses.replace(full, problems=(Problem("a", 1, "is wrong"),))
     assert not again.put(small, broken, ["small"])
     assert CertificateFile(path).standing(small) == "missing", "what fails is not on record"
+
+
+def test_answers_other_than_the_reference_are_graded_and_counted(
+    tmp_path: Path, paper: Callable[..., Paper], grader: Grader
+) -> None:
+    answers = """\
+- challenge: small/shift
+  right: in one line
+  code: |
+    return 1 + by * x
+- challenge: small/shift
+  wrong: adds two
+  change: {return y + 1: return y + 2}
+- challenge: small/product
+  wrong: rounded
+  change: {x * by: (x * by).round()}
+"""
+    small = paper(STRONG, answers=answers)
+    certificate = certify(small, grader, depth="light")
+    assert messages(certificate, tmp_path) == []
+    assert [(one.challenge, one.accepted, one.refused) for one in certificate.regions] == [
+        ("small/shift", 1, 1),
+        ("small/product", 0, 1),
+    ]
+    told = certificate.lasting()["regions"]["small/shift"]["answers"]
+    assert told == {"accepted": 1, "refused": 1}
+    held = [*small.tests, *(path for one in small.challenges for path in one.tree())]
+    assert "tests/cases.py" in held
+    assert "tests/answers.yaml" not in held
+
+
+def test_answers_that_are_misjudged_or_out_of_date_are_named(
+    tmp_path: Path, paper: Callable[..., Paper], grader: Grader
+) -> None:
+    answers = """\
+- {challenge: small/product, wrong: the other way round, change: {x * by: by * x}}
+- {challenge: small/product, wrong: breaks down, change: {x * by: x.missing}}
+- {challenge: small/product, right: a sum, change: {x * by: x + by}}
+"""
+    certificate = certify(paper(STRONG, answers=answers), grader, depth="light")
+    assert messages(certificate, tmp_path) == [
+        "tests/answers.yaml:1: the wrong answer 'the other way round' to small/product passes; add a case that refuses it",
+        "tests/answers.yaml:2: the wrong answer 'breaks down' to small/product ends as: failed attribute",
+        "tests/answers.yaml:3: the right answer 'a sum' to small/product ends as: failed logic",
+    ]
+    answers = "- {challenge: small/product, wrong: a sum, change: {x * gone: x}}\n"
+    (found,) = messages(certify(paper(STRONG, answers=answers), grader, depth="light"), tmp_path)
+    assert (
+        found
+        == "tests/answers.yaml:1: small/product no longer holds 'x * gone'; word the change anew"
+    )
 
 
 def test_a_new_paper_lacks_nothing_but_words(tmp_path: Path, grader: Grader) -> None:
