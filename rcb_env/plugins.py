@@ -1,6 +1,6 @@
 """Classes that others bring: found by entry point, or as ``module:Class``.
 
-Agents and sandboxes are found this way, so that a package of somebody else adds one without a change here.
+Agents, sandboxes and tables of models are found this way, so that a package of somebody else adds one without a change here.
 Not covered: what such a class must be able to do (`rcb_env.play.agent`, `rcb_env.sandbox.box`).
 """
 
@@ -18,6 +18,12 @@ from rcb_env.errors import UsageError, blame, unknown
 def names(group: str) -> list[str]:
     """The names that are registered in an entry point group."""
     return sorted({point.name for point in importlib.metadata.entry_points(group=group)})
+
+
+def loaded(group: str) -> list[Any]:
+    """What is registered in an entry point group, whatever it is, in the order of the names."""
+    points = importlib.metadata.entry_points(group=group)
+    return [point.load() for point in sorted(points, key=lambda point: point.name)]
 
 
 def find(

@@ -146,6 +146,19 @@ class Registry:
         return found.model_copy(update=own)
 
 
+def facts(name: str, models_file: str | None = None) -> ModelFacts:
+    """What is known of a model by its name, for reports.
+
+    Args:
+        name: as its server calls it.
+        models_file: the user's table, which goes before the built-in one.
+
+    Raises:
+        UsageError: that file cannot be read, or is no such table.
+    """
+    return load_registry(models_file).facts_of(ModelSettings(name))
+
+
 @functools.lru_cache(maxsize=16)
 def load_registry(path: str | None = None) -> Registry:
     """The built-in table, and the user's before it.

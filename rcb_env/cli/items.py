@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument(
-    "runs", nargs=-1, required=True, metavar="RUN... | TABLE.csv", shell_complete=completion.files
+    "runs",
+    nargs=-1,
+    required=True,
+    metavar="RUN... | TABLE.csv | researchcodebench",
+    shell_complete=completion.files,
 )
 @click.option("--all", "every", is_flag=True, help="Print all challenges, not the first ones only.")
 @click.option(
@@ -28,7 +33,7 @@ def items(runs: Sequence[str], every: bool, as_csv: bool, as_json: bool) -> None
     """Say of each challenge how hard it is, and whether it tells strong agents from weak ones.
 
     Every run is one agent; a folder of runs stands for all of them. TABLE.csv holds published results instead, one row
-    for each challenge and model. Suspicious challenges come first: those that stronger agents fail more often, that only
+    for each challenge and model; `researchcodebench` stands for those of the public benchmark, 32 models. Suspicious challenges come first: those that stronger agents fail more often, that only
     weaker ones solve, that nobody solves, that everybody solves.
 
     Discrimination is the correlation of a challenge with the pass rate on all the others, over agents; it needs five of
@@ -53,9 +58,13 @@ def items(runs: Sequence[str], every: bool, as_csv: bool, as_json: bool) -> None
 def _analysis(runs: Sequence[str]) -> ItemAnalysis:
     from rcb_env.cli.results import expanded, names_of, tell_problems
     from rcb_env.errors import UsageError
-    from rcb_env.report import item_sources
+    from rcb_env.report import item_sources, public_results
     from rcb_env.runs.store import RunStore
 
+    if public_results.NAME in runs and not Path(public_results.NAME).exists():
+        if len(runs) > 1:
+            raise UsageError(f"{public_results.NAME} is a table of results: name it alone")
+        return item_sources.of_published()
     tables = [run for run in runs if run.endswith(".csv")]
     if tables:
         if len(runs) > 1:

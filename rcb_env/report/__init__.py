@@ -10,9 +10,14 @@ comparison.py  runs side by side: what else differs, and rates by effort
 open_scores.py  the scores of open challenges, and their curve over test runs, tokens and money
 items.py       challenges as the items of a test: difficulty, discrimination
 item_sources.py  what they are computed from: run folders, a table of published results
+public_results.py  the published results of 32 models, in data/; leaderboard.py: these and runs in one table
+ranks.py       ranks with their uncertainty
+contamination.py  knowledge cutoffs against the days on which papers and code became public
+model_facts.py  price and cutoff of a run's model
+disagreements.py  equal answers that two runs judged differently
 slices.py      rates of parts of a run: by size, scope, nesting
 sheets.py      reports as plain tables of text: Markdown, LaTeX, pages
-tables.py      runs as tables in a terminal; pair_tables.py: two of them; item_tables.py: challenges as items
+tables.py      runs as tables in a terminal; pair_tables.py: two of them; item_tables.py: challenges as items; board_tables.py: the leaderboard
 export.py      numbers as JSON and CSV
 training.py    episodes as rows to train on: `rcb export`
 turns.py       the steps of a stored episode, with what its model said

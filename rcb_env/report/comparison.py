@@ -20,6 +20,7 @@ from itertools import accumulate, groupby
 from typing import Any
 
 from rcb_env.errors import UsageError, counted
+from rcb_env.report.disagreements import Disagreement, Judged, disagreements
 from rcb_env.report.pairing import Comparison, compare, holm
 from rcb_env.report.power import GAPS
 from rcb_env.report.scoring import PASSED, Planned, fill_missing
@@ -90,6 +91,8 @@ class RunPair:
     comparison: Comparison
     """Its warnings begin with what is open in the runs, and go on with what differs."""
     efforts: tuple[ByEffort, ...]
+    disagreements: tuple[Disagreement, ...] = ()
+    """Equal answers that the two runs judged differently."""
     p_holm: float | None = None
     """The test's p-value corrected for all pairs that were compared with this one; None: there is no other."""
     pairs: int = 1
@@ -136,6 +139,7 @@ def compare_runs(
             compared, warnings=(*compared.warnings, *differences(a.record, b.record, common))
         ),
         efforts=tuple(_by_effort(name, sides, common) for name in EFFORTS),
+        disagreements=disagreements(sides[0].judged, sides[1].judged),
     )
 
 
@@ -157,11 +161,13 @@ class Side:
         self.plan = plan_of(store)
         self.states: dict[tuple[str, int], str] = {}
         self.took: dict[tuple[str, int], dict[str, float | None]] = {}
+        self.judged: dict[tuple[str, int], Judged] = {}
         for line in store.latest():
             episode = line["episode"]
             key = (str(episode["challenge"]), int(episode["sample"]))
             self.states[key] = str(episode.get("status"))
             self.took[key] = {name: read(episode) for name, read in EFFORTS.items()}
+            self.judged[key] = Judged.of(episode)
 
     def outcomes(self) -> tuple[Planned, ...]:
         """Every planned episode with its state."""

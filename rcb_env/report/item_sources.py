@@ -1,6 +1,6 @@
-"""Where the results that `rcb_env.report.items` analyses come from: run folders, or a table of published results.
+"""Where the results that `rcb_env.report.items` analyses come from: run folders, or published results.
 
-A run is one agent. A table is a CSV as the public benchmark's results are kept: one row for each challenge and model, with the
+A run is one agent. Those of the public benchmark come with the package (`public_results.py`). Any other table is a CSV as the public benchmark's results are kept: one row for each challenge and model, with the
 columns paper, file, start_tag_line (which tells two regions of a file apart), lines, model and passed (0 or 1). A model is
 one agent there.
 
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rcb_env.errors import StoreError, UsageError, counted
+from rcb_env.report import public_results
 from rcb_env.report.items import ItemAnalysis, analyse
 from rcb_env.report.scoring import OPEN_STATES, PASSED, fill_missing, grouped
 from rcb_env.report.summary import plan_of
@@ -94,7 +95,7 @@ def of_table(path: str | Path) -> ItemAnalysis:
                 solved[challenge] = float(row["passed"])
     except FileNotFoundError:
         raise StoreError(
-            f"there is no file {path}; rcb-env does not bring published results along: name the CSV that holds them"
+            f"there is no file {path}; the published results that come with rcb-env are `rcb items {public_results.NAME}`"
         ) from None
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror}") from error
@@ -105,6 +106,17 @@ def of_table(path: str | Path) -> ItemAnalysis:
             f"{path} holds {counted(len(shares), 'model')}: what a challenge tells of agents shows between two or more"
         )
     return analyse(shares, lines)
+
+
+def of_published() -> ItemAnalysis:
+    """The challenges of the public benchmark, in which each of its 32 models is one agent."""
+    return analyse(
+        {
+            model: {row.challenge: float(row.status == PASSED) for row in rows}
+            for model, rows in public_results.outcomes().items()
+        },
+        {row.challenge: row.lines for row in next(iter(public_results.outcomes().values()))},
+    )
 
 
 def _notes(stores: Mapping[str, RunStore], left_out: int) -> list[str]:

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from rcb_env.errors import counted
 from rcb_env.report.comparison import ByEffort, RunPair
+from rcb_env.report.disagreements import Disagreement, counts
 from rcb_env.report.power import ROUGH_BELOW, SHARE, Needed, Power
 from rcb_env.report.tables import (
     amount_text,
@@ -130,6 +131,7 @@ def print_comparison(
         )
     if not brief:
         lines += [f"only {name}: {', '.join(names)}" for name, names in discordant if names]
+    lines += _same_code(pair.disagreements, brief=brief)
     lines += [f"warning: {warning}" for warning in comparison.warnings]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -142,3 +144,18 @@ def print_comparison(
     for effort in pair.efforts:
         if len(effort.limits) > 1:
             console.print(effort_table(effort))
+
+
+def _same_code(found: tuple[Disagreement, ...], *, brief: bool) -> list[str]:
+    if not found:
+        return []
+    causes = ", ".join(f"{count} {cause}" for cause, count in counts(found).items())
+    head = f"{counted(len(found), 'equal answer')} with two verdicts ({causes})"
+    if brief:
+        return [head]
+    listed = [
+        f"  {one.challenge}{f' sample {one.sample}' if one.sample else ''}: {one.a} in A, {one.b} in B ({one.cause});"
+        f" {one.told}"
+        for one in found
+    ]
+    return [f"{head}:", *listed]

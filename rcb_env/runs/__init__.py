@@ -5,6 +5,7 @@ arms.py       several agents on equal terms: one run each, side by side
 workers.py    worker threads, retry, progress, and stopping in seconds
 playing.py    `run_experiment`: an agent plays the plan
 regrading.py  `grade_completions` and `regrade`: runs made of code that is there already
+importing.py  runs made of what the public benchmark's harness stored
 spending.py   what all episodes together may use
 store.py      a run's folder: what is written, and read back
 folders.py    which run, or which runs, a folder holds

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import threading
@@ -39,8 +40,8 @@ class JsonLines:
         self.path = path
         self._thread_lock = threading.Lock()
 
-    def append(self, record: Mapping[str, object]) -> int:
-        """Add one record and wait until it is on the disk.
+    def append(self, *records: Mapping[str, object]) -> int:
+        """Add a record, or several at once, and wait until they are on the disk.
 
         Returns:
             Bytes of a torn line that an earlier writer left and that were cut off first.
@@ -48,16 +49,16 @@ class JsonLines:
         Raises:
             StoreError: no space, no permission, a size limit; the file is as it was before.
         """
-        line = dump(record) + b"\n"
+        lines = b"".join(dump(record) + b"\n" for record in records)
         with self._thread_lock, writing(self.path):
             fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, MODE)
             try:
-                # Held for this one line only, so writers take turns and readers need no lock.
+                # Held for this one write only, so writers take turns and readers need no lock.
                 fcntl.flock(fd, fcntl.LOCK_EX)
                 cut = _cut_torn_tail(fd)
                 size = os.fstat(fd).st_size
                 try:
-                    write_all(fd, line)
+                    write_all(fd, lines)
                     os.fsync(fd)
                     if size == 0:
                         sync_folder(self.path.parent)
@@ -153,6 +154,12 @@ def write_whole(path: Path, value: object) -> None:
             scratch.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, in hex digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync_folder(folder: Path) -> None:

@@ -12,7 +12,6 @@ Not covered: agents and environments; nothing is played here.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +27,7 @@ from rcb_env.grading.grader import Grader, Verdict
 from rcb_env.play.extraction import Extracted
 from rcb_env.play.joint_extraction import extract_for
 from rcb_env.play.record import EndReason, Episode
-from rcb_env.runs.durable import JsonLines
+from rcb_env.runs.durable import JsonLines, file_digest
 from rcb_env.runs.plan import Job, challenges_digest, jobs, now, run_record
 from rcb_env.runs.steps import Trajectory
 from rcb_env.runs.store import INFRA, RunStore
@@ -93,7 +92,7 @@ def grade_completions(
         pairs = [(loaded.challenge(id), sample) for id, sample in ordered]
     chosen_rules = rules.chosen()
     config = _config(
-        "file:" + path.name, None, pairs, file_sha256=_file_digest(path), **chosen_rules
+        "file:" + path.name, None, pairs, file_sha256=file_digest(path), **chosen_rules
     )
     source = _File(path, lines, rules.extractor)
     return _judge(
@@ -142,6 +141,11 @@ def regrade(
         Interrupted, SandboxUnavailable: as in `run_experiment`.
     """
     old = RunStore.open(run)
+    if not old.record["config"].get("imported", {"code": True}).get("code"):
+        raise UsageError(
+            f"{run} was imported without code, so there is nothing to grade: import the public harness's"
+            " paper2code_answers.json"
+        )
     source = dataset or str(old.record.get("dataset", {}).get("source", "bundled"))
     loaded = load_dataset(source)
     pairs = [
@@ -349,8 +353,3 @@ def _checked(line: bytes, where: str, dataset: Dataset) -> tuple[str, int]:
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
     return challenge, sample
-
-
-def _file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

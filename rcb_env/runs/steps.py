@@ -19,14 +19,20 @@ from rcb_env.runs.stored import EpisodeKey
 class Trajectory:
     """The steps of one attempt, on disk as they happen."""
 
-    def __init__(self, path: Path, *, attempt: int) -> None:
+    def __init__(self, path: Path, *, attempt: int, durable: bool = True) -> None:
         """Create the file.
+
+        Args:
+            path: where.
+            attempt: which one it is.
+            durable: whether to wait at the end until it is on the disk.
 
         Raises:
             StoreError: it cannot be created.
         """
         self.path = path
         self.attempt = attempt
+        self._durable = durable
         self.last_kind = ""
         """Of the record that was written last; "" before the first."""
         self.warnings: list[str] = []
@@ -61,7 +67,8 @@ class Trajectory:
         if fd is not None:
             with writing(self.path):
                 try:
-                    os.fsync(fd)
+                    if self._durable:
+                        os.fsync(fd)
                 finally:
                     os.close(fd)
 

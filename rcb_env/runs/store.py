@@ -29,7 +29,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -48,6 +48,8 @@ from rcb_env.runs.steps import Trajectory, next_file
 from rcb_env.runs.stored import EpisodeKey, Plan, digest, wrong_line
 
 INFRA = "infra_error"
+Steps = Iterable[tuple[str, Mapping[str, object]]]
+"""Records of a trajectory: kind and fields."""
 _LOCK_POLL_S = 0.1
 
 
@@ -156,18 +158,38 @@ class RunStore:
             StoreError: it cannot be written; the file is as it was before.
         """
         self._must_hold()
+        cut = self._episodes.append(self._line(key, episode, trajectory))
+        if cut:
+            self.problems.append(
+                f"{self.folder / 'episodes.jsonl'}: cut off a torn line ({cut} bytes)"
+            )
+
+    def fill(self, episodes: Iterable[tuple[EpisodeKey, Mapping[str, Any], Steps]]) -> None:
+        """Store episodes that lie elsewhere already, all in one write, each with the records of its trajectory.
+
+        Raises:
+            StoreError: it cannot be written; no episode is stored then.
+        """
+        self._must_hold()
+        lines = []
+        for key, episode, steps in episodes:
+            path, attempt = next_file(self.folder / "trajectories", key)
+            with Trajectory(path, attempt=attempt, durable=False) as trajectory:
+                for kind, payload in steps:
+                    trajectory.record(kind, payload)
+            lines.append(self._line(key, episode, trajectory))
+        self._episodes.append(*lines)
+
+    def _line(
+        self, key: EpisodeKey, episode: Mapping[str, Any], trajectory: Trajectory
+    ) -> dict[str, Any]:
         where = trajectory.path.relative_to(self.folder).as_posix()
-        line = {
+        return {
             "key": key.id,
             "attempt": trajectory.attempt,
             "trajectory": where,
             "episode": dict(episode),
         }
-        cut = self._episodes.append(line)
-        if cut:
-            self.problems.append(
-                f"{self.folder / 'episodes.jsonl'}: cut off a torn line ({cut} bytes)"
-            )
 
     def note_session(self, session: Mapping[str, Any]) -> None:
         """Record under what conditions this process works on the run.

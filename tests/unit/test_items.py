@@ -354,11 +354,15 @@ def test_every_flaw_of_a_table_is_named(tmp_path: Path, text: str, message: str)
 
 def test_published_results_that_are_not_there_are_said_to_be_absent(tmp_path: Path) -> None:
     path = str(tmp_path / "official_results.csv")
-    assert f"there is no file {path}; rcb-env does not bring published results along" in refused(
-        path
-    )
+    assert f"there is no file {path}; the published results that come with rcb-env" in refused(path)
     with pytest.raises(StoreError):
         rcb_items(path)
+
+
+def test_published_results_come_with_the_package() -> None:
+    found = json.loads(rcb_items("researchcodebench", "--json"))
+    assert (len(found["agents"]), found["common"]) == (32, 212)
+    assert "name it alone" in refused("researchcodebench", "other")
 
 
 def test_bytes_that_are_no_text_are_no_table(tmp_path: Path) -> None:

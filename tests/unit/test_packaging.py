@@ -63,11 +63,12 @@ def test_the_wheel_carries_every_bundled_paper_and_image(wheel: Path) -> None:
         assert f"rcb_env/_data/images/{lock.parent.name}/requirements.lock" in names
 
 
-def test_the_wheel_carries_what_pages_are_made_of(wheel: Path) -> None:
+def test_the_wheel_carries_what_pages_and_the_leaderboard_are_made_of(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     view = _ROOT / "rcb_env" / "view"
     parts = [*view.glob("templates/*.html"), *view.glob("static/*")]
-    assert len(parts) > 10
+    parts += (_ROOT / "rcb_env" / "report").glob("data/*.csv")
+    assert len(parts) > 13
     for path in parts:
         assert path.relative_to(_ROOT).as_posix() in names
 
