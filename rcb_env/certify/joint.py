@@ -60,7 +60,7 @@ def certify_joint(
         for repeat in range(repeats)
     ]
     others = [(one, code, True, 0) for one in paper.challenges for _, code in _lacking(one)]
-    passes = [(one, _passes(one), True, 0) for one in paper.challenges]
+    passes = [(one, passes(one), True, 0) for one in paper.challenges]
     told: list[_Told] = []
     with ThreadPoolExecutor(max_workers=workers) as pool:
         jobs = [*references, *others, *passes]
@@ -109,8 +109,10 @@ def _lacking(challenge: Challenge) -> list[tuple[str, str]]:
     ]
 
 
-def _passes(challenge: Challenge) -> str:
-    assert challenge.holes is not None
+def passes(challenge: Challenge) -> str:
+    """Nothing but ``pass`` in every missing part."""
+    if challenge.holes is None:
+        return f"{challenge.region.indent}pass\n"
     return challenge.holes.join(
         {hole.name: f"{hole.region.indent}pass\n" for hole in challenge.holes}
     )

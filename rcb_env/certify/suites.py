@@ -6,6 +6,8 @@ which regions' code stands elsewhere in what an agent sees; which regions are gr
 guarded (`grading/evidence.py`); which tests compare values, and which only flags; which guarded regions have no canary;
 how long a warm test run takes.
 
+Challenges of several regions are looked at in the same way.
+
 Weak regions and leaks are findings about the data set, listed and counted, and not errors: the data set is what it is.
 An error is only what would make a score wrong here: a reference that does not pass, or a grading that failed.
 Guarantees: candidates are graded by the same `Grader` as in a run, and what is listed as passing when left empty is exactly
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rcb_env.certify import Problem, Progress, Verdicts, leaks
+from rcb_env.certify.joint import passes
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.grading.grader import Grader
 from rcb_env.grading.guarded import NO_CANARY, UNAVAILABLE
@@ -124,8 +127,8 @@ def survey(
         why = first.message.partition(UNAVAILABLE)[2].lstrip(": ")
         return SuiteReport(paper.id, len(challenges), unavailable=why)
     references = judged.look("reference", challenges, lambda one: one.reference)
-    empty = judged.look("left empty", challenges, lambda one: one.masked().placeholder)
-    passing = judged.look("replaced by pass", challenges, lambda one: f"{one.region.indent}pass\n")
+    empty = judged.look("left empty", challenges, _left_empty)
+    passing = judged.look("replaced by pass", challenges, passes)
     whys = {one.id: judged.why_guarded(one) for one in challenges}
     tests = judged.tests(challenges[0])
     problems: list[Problem] = []
@@ -226,7 +229,7 @@ class _Judged:
 
     def _told(self, challenge: Challenge, what: str, find_out: Callable[[], Any]) -> Any:
         """What the grader says, new or remembered; a dead box is a trouble of now and is not kept."""
-        key = self._verdicts.key(challenge, what, challenge.id)
+        key = self._verdicts.key(challenge, "", what, challenge.id)
         stored = self._verdicts.get(key)
         if stored is None:
             stored = json.dumps(find_out())
@@ -245,6 +248,11 @@ class _Judged:
         if seen.status != "infra_error":
             self._verdicts.put(key, json.dumps(dataclasses.asdict(seen)))
         return seen
+
+
+def _left_empty(challenge: Challenge) -> str:
+    """What `noop` hands in."""
+    return challenge.masked().placeholder if challenge.holes is None else ""
 
 
 def _place(challenge: Challenge, message: str) -> Problem:

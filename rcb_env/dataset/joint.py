@@ -9,6 +9,7 @@ Not covered: the text of an answer (`rcb_env.dataset.holes`).
 from __future__ import annotations
 
 import ast
+import functools
 import os.path
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +19,7 @@ from typing import Literal
 from rcb_env.dataset import markers
 from rcb_env.dataset.holes import Hole, Holes
 from rcb_env.dataset.markers import Region
-from rcb_env.dataset.papers import Challenge, Paper, digest
+from rcb_env.dataset.papers import Challenge, Paper, digest, with_challenges
 from rcb_env.dataset.surface import imported, names_read, says_all, surface, with_packages
 from rcb_env.errors import PaperError, counted
 
@@ -48,6 +49,25 @@ def jointly(paper: Paper, scope: Joint) -> Paper:
     ]
     object.__setattr__(joint, "challenges", tuple(challenges))  # the two types refer to each other
     return joint
+
+
+def regions_of(challenge: Challenge) -> tuple[Challenge, ...]:
+    """The regions that are missing, each as the challenge it is by itself; of a library none."""
+    if challenge.holes is None:
+        return (challenge,)
+    ids = {f"{challenge.paper.id}/{hole.name}" for hole in challenge.holes}
+    return tuple(one for one in _single(challenge.paper) if one.id in ids)
+
+
+def all_regions(paper: Paper) -> tuple[Challenge, ...]:
+    """Every region of a paper as a challenge by itself, whatever the scope of the paper's challenges."""
+    joint = any(one.holes is not None for one in paper.challenges)
+    return _single(paper) if joint else paper.challenges
+
+
+@functools.lru_cache(maxsize=32)
+def _single(paper: Paper) -> tuple[Challenge, ...]:
+    return with_challenges(replace(paper, challenges=())).challenges
 
 
 def _divided(

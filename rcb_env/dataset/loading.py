@@ -3,7 +3,8 @@
 A data set is a folder with ``papers.yaml`` and one folder per paper, in one of two layouts: *native* (ours:
 ``paper.yaml``, ``paper.md``, ``src/``, ``tests/``) and *paper2code* (the folders of the public benchmark, arXiv
 2506.02314). A native paper may have an open challenge beside its regions (``open/``); with a scope behind its name, such
-as ``@open`` or ``@paper``, a data set is that of its challenges in that scope. Everything is read once, when the data set is loaded; nothing here writes. Every flaw is a `PaperError` with
+as ``@open`` or ``@paper``, a data set is that of its challenges in that scope; of the public layout these are ``@file`` and
+``@paper``. Everything is read once, when the data set is loaded; nothing here writes. Every flaw is a `PaperError` with
 file and line.
 """
 
@@ -82,15 +83,14 @@ def load_dataset(name_or_folder: str | Path = "bundled") -> Dataset:
 
 
 def _joint_challenges(whole: Dataset, scope: Joint) -> Dataset:
-    native = [paper for paper in whole.papers if paper.layout == "native"]
-    papers = tuple(one for paper in native if (one := jointly(paper, scope)).challenges)
-    if native and not papers:
+    if scope == "library" and all(paper.layout == "paper2code" for paper in whole.papers):
         raise UsageError(
-            f"no case of the data set {whole.name} loads a file of which something can be missing"
+            f"the data set {whole.name} has the public layout, which has no scope 'library': write region, file or paper"
         )
+    papers = tuple(one for paper in whole.papers if (one := jointly(paper, scope)).challenges)
     if not papers:
         raise UsageError(
-            f"the data set {whole.name} has the public layout, which has no scope {scope!r} yet: leave out the scope"
+            f"no case of the data set {whole.name} loads a file of which something can be missing"
         )
     return Dataset(name=f"{whole.name}@{scope}", papers=papers)
 

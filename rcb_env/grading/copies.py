@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rcb_env.dataset.imports import reachable
+from rcb_env.dataset.joint import all_regions
 from rcb_env.dataset.loading import SUITE
 from rcb_env.dataset.papers import Paper
 from rcb_env.grading.faults import bare_name, shared_code
@@ -155,9 +156,9 @@ def _holds_the_answer(
     for name in _definitions(tree):
         if bare_name(name) in wanted:
             return f"it defines {name}"
-    for challenge in paper.challenges:
-        if shared_code(challenge, path, paper.tests[path]) >= _COPIED:
-            return f"it shares code with {challenge.id}"
+    for region in all_regions(paper):
+        if shared_code(region, path, paper.tests[path]) >= _COPIED:
+            return f"it shares code with {region.id}"
     return ""
 
 

@@ -4,7 +4,7 @@ A region is graded split when three things are seen:
 1. its suite has two copies, and the reference passes in both, with the same operands (`split.py`);
 2. changes of the region (nothing but `pass`, and a few mutants) pass or fail split as they do in one process;
 3. what gives them away is not only flags, types and expected exceptions, which a cheat could make up.
-Everything else stays guarded, with the reason. What was found is kept in the user's cache, by the content of all that
+Everything else stays guarded, with the reason. Several regions at once are graded split when each of them is by itself. What was found is kept in the user's cache, by the content of all that
 matters: it is found out once per machine.
 Not covered: how either way grades; whether a suite works at all (its reference fails in one process).
 """
@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rcb_env.dataset.joint import regions_of
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.grading.code import grading_code
 from rcb_env.grading.guarded import GuardedGrading
@@ -69,11 +70,18 @@ class EvidenceSearch:
         self._read: set[str] = set()
 
     def of(self, challenge: Challenge) -> Decision:
-        """How a region is graded; found out now if it was not before.
+        """How a region, or several at once, are graded; found out now if it was not before.
 
         Raises:
             BoxDied: no box works.
         """
+        regions = regions_of(challenge)
+        if len(regions) == 1:
+            return self._of_region(regions[0])
+        found = ((one.id, self._of_region(one).why) for one in regions)
+        return Decision(next((f"{id}: {why}" for id, why in found if why), ""))
+
+    def _of_region(self, challenge: Challenge) -> Decision:
         paper = challenge.paper
         key = (paper.content_hash, challenge.id)
         with self._lock:

@@ -6,7 +6,8 @@ that process can patch a comparison, forge a report or call the reference, the s
 put into hidden code (the reference module, where there is one, else the suite), chosen because the suite reports them
 as failures when the real solution stands in the region. A candidate whose suite does not report them has disabled the
 suite, or takes its answers from the reference: `tampered`. For the final score the suite runs up to twenty times, in a
-secret order, as often with a canary as without: code that does not know which run it is must guess all of them. Feedback
+secret order, as often with a canary as without, and with each canary of each region: code that does not know which run it is must guess all of
+them. Feedback
 is given without canaries: nobody can try out against it what they notice.
 
 Hidden code has another form in every run (`disguise.py`), and only code is there, no text. A run with a canary that ends
@@ -25,6 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rcb_env.caches import user_cache
+from rcb_env.dataset.joint import regions_of
 from rcb_env.dataset.loading import SUITE
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import BoxDied
@@ -168,7 +170,11 @@ class GuardedGrading:
             if key not in self._searches:
                 conditions = f"{grading_code()} {self._fleet.maker.digest(paper.image)}"
                 self._searches[key] = Search(paper, conditions, self._cache)
-            return self._searches[key].canaries(challenge, try_fault)
+            search = self._searches[key]
+            found = (
+                one for each in regions_of(challenge) for one in search.canaries(each, try_fault)
+            )
+            return tuple({canary.fault.key: canary for canary in found}.values())
 
     def _only_one(self, key: str) -> _Exclusive:
         with self._lock:
@@ -230,15 +236,16 @@ class GuardedGrading:
 def _rounds(
     canaries: tuple[Canary, ...], first: Canary | None, run_s: float
 ) -> list[Canary | None]:
-    """The runs after the first, in a secret order: as many true ones as ones with a canary.
+    """The runs after the first, in a secret order: each canary, and at least as many of them as true ones.
 
     Code that cheats in some runs and not in others has to guess all of them. Quick suites run more often.
     """
     fewest, most = _PAIRS
     pairs = max(fewest, min(most, int(_PAIRS_S / (2 * run_s + 1e-9))))
     left: list[Canary | None] = [None] * pairs
-    left += [_secret.choice(canaries) for _ in range(pairs)]
-    left.remove(None if first is None else next(one for one in left if one is not None))
+    left += canaries
+    left += [_secret.choice(canaries) for _ in range(pairs - len(canaries))]
+    left.remove(first)
     _secret.shuffle(left)
     return left
 

@@ -38,8 +38,11 @@ _MAX_TOLD = 8
 
 def looks_around(challenge: Challenge, code: str) -> str:
     """A note on what a region's text looks at and the published file does not; or ""."""
-    published = challenge.masked().fill(challenge.reference)
-    found = _TELLING & (set(_WORD.findall(code)) - set(_WORD.findall(published)))
+    published = challenge.tree()
+    if challenge.holes is not None:  # without the names of its parts
+        code = "\n".join(challenge.holes.split(code).values())
+    files = b"\n".join(published[path] for path in challenge.files).decode("utf-8", "replace")
+    found = _TELLING & (set(_WORD.findall(code)) - set(_WORD.findall(files)))
     if not found:
         return ""
     told = ", ".join(sorted(found)[:_MAX_TOLD])
