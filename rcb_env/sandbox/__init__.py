@@ -1,6 +1,6 @@
 """Boxes: where code that nobody trusts runs.
 
-box.py         `Box`: the host's end of a box, whatever made it; its limits and results
+box.py         `Box`: the host's end of a box, whatever made it; its limits and results; bootstrap.py: how its runner gets in
 bubblewrap.py  makes boxes with bubblewrap: no daemon needed; namespaces.py: why the kernel lets it make none
 control_groups.py, users.py   what such a box has of the machine: its memory counted, a user no other has
 docker.py      makes boxes with a Docker-compatible engine; engine.py: the way to that

@@ -14,13 +14,12 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from rcb_env.errors import BoxDied
 from rcb_env.runner import wire
 from rcb_env.runner.conversation import MAX_FRAME_BYTES
+from rcb_env.sandbox.bootstrap import served_modules
 
 MIB = 1024 * 1024
 # Of a whole box with its zygotes, where a control group bounds it; the runner watches each run's own.
@@ -28,51 +27,6 @@ BOX_MEMORY_BYTES = 4096 * MIB
 START_DEADLINE_S = 60.0  # to start the runner's interpreter
 PRELOAD_DEADLINE_S = 300.0  # to import a paper's packages once
 GRACE_S = 15.0  # beyond a run's wall time, and for cleaning up, before the box counts as dead
-
-_SERVED = (
-    "errors",
-    "outputs",
-    "cases",
-    "runner",
-    "runner.wire",
-    "runner.confine",
-    "runner.folders",
-    "runner.memory",
-    "runner.namespaces",
-    "runner.processes",
-    "runner.zygote",
-    "runner.watch",
-    "runner.main",
-    "runner.case_run",
-    "runner.suite_run",
-    "runner.operands",
-    "runner.split_run",
-    "runner.conversation",
-    "runner.open_run",
-    "judging",
-)
-
-# The first thing a box's Python executes: it reads the runner's modules from the stream and serves them from memory.
-BOOTSTRAP = """
-import importlib.abc, importlib.util, json, os, sys
-def read(count):
-    data = b""
-    while len(data) < count:
-        part = os.read(0, count - len(data))
-        if not part: sys.exit(3)
-        data += part
-    return data
-boot = json.loads(read(int.from_bytes(read(4), "big")))
-class Served(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    def find_spec(self, name, path=None, target=None):
-        if name in boot["modules"]:
-            return importlib.util.spec_from_loader(name, self, is_package=name in boot["packages"])
-    def get_source(self, name):
-        return boot["modules"][name]
-sys.meta_path.insert(0, Served())
-from rcb_env.runner.main import main
-main(boot["settings"])
-"""
 
 
 @dataclass(frozen=True)
@@ -209,7 +163,7 @@ class Box:
         self._channel, runner = maker.start(settings)
         try:
             boot = {
-                "modules": _served_modules(),
+                "modules": served_modules(),
                 "packages": ["rcb_env", "rcb_env.runner"],
                 "settings": {**runner, "bounds_processes": maker.bounds_processes},
             }
@@ -404,14 +358,3 @@ class Talk:
 
 def _exit_code(status: int) -> int:
     return -(status & 0x7F) if status & 0x7F else (status >> 8) & 0xFF
-
-
-@cache
-def _served_modules() -> dict[str, str]:
-    package = Path(__file__).parents[1]
-    modules = {"rcb_env": ""}
-    for name in _SERVED:
-        path = package.joinpath(*name.split("."))
-        file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-        modules[f"rcb_env.{name}"] = file.read_text(encoding="utf-8")
-    return modules

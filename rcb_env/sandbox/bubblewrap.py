@@ -23,7 +23,8 @@ from typing import Any
 
 from rcb_env.errors import SandboxUnavailable
 from rcb_env.sandbox import control_groups, images
-from rcb_env.sandbox.box import BOOTSTRAP, BOX_MEMORY_BYTES, BoxSettings
+from rcb_env.sandbox.bootstrap import BOOTSTRAP
+from rcb_env.sandbox.box import BOX_MEMORY_BYTES, BoxSettings
 from rcb_env.sandbox.control_groups import ControlGroup
 from rcb_env.sandbox.namespaces import refusal
 from rcb_env.sandbox.process import ProcessChannel

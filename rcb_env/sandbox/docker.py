@@ -29,7 +29,8 @@ import docker.errors
 from rcb_env.errors import BoxDied, SandboxUnavailable
 from rcb_env.runner.confine import ARCHITECTURES
 from rcb_env.sandbox import docker_images
-from rcb_env.sandbox.box import BOOTSTRAP, BOX_MEMORY_BYTES, BoxSettings
+from rcb_env.sandbox.bootstrap import BOOTSTRAP
+from rcb_env.sandbox.box import BOX_MEMORY_BYTES, BoxSettings
 from rcb_env.sandbox.engine import ENGINE_ERRORS, await_engine, engine, reason
 from rcb_env.sandbox.owners import LABEL, RUN_LABEL, is_orphan, owner
 

@@ -21,7 +21,8 @@ from typing import Any
 
 from rcb_env.errors import SandboxUnavailable
 from rcb_env.sandbox import podman_images
-from rcb_env.sandbox.box import BOOTSTRAP, MIB, BoxSettings
+from rcb_env.sandbox.bootstrap import BOOTSTRAP
+from rcb_env.sandbox.box import MIB, BoxSettings
 from rcb_env.sandbox.owners import LABEL, RUN_LABEL, is_orphan, owner
 from rcb_env.sandbox.podman_command import ULIMITS, podman, program
 from rcb_env.sandbox.process import ProcessChannel
