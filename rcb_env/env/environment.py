@@ -21,16 +21,14 @@ observations and actions (`rcb_env.wrappers`); playing an agent (`rcb_env.play.e
 from __future__ import annotations
 
 import copy
-import functools
 import hashlib
-import inspect
 import json
 import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, SupportsInt
+from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
@@ -41,8 +39,15 @@ from rcb_env.dataset.scopes import Scope
 from rcb_env.env import acting, rewards, words
 from rcb_env.env.actions import OutOfBudget, ToolCall, parse
 from rcb_env.env.drawing import Drawing
-from rcb_env.env.settings import Rules, Shown, fingerprint, with_keywords
-from rcb_env.env.spaces import ActionSpace, TextSpace, observations, own_copy
+from rcb_env.env.settings import (
+    Rules,
+    Shown,
+    at_least,
+    fingerprint,
+    keywords_of,
+    with_keywords,
+)
+from rcb_env.env.spaces import ActionSpace, TextSpace, observations, own_copy, plain_spec
 from rcb_env.env.state import Done, EnvSnapshot
 from rcb_env.env.workspace import Workspace, code_hash
 from rcb_env.errors import UsageError, unknown
@@ -105,10 +110,11 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         rules: Rules = Rules(),  # noqa: B008 - frozen
         **settings: Any,
     ) -> None:
-        self._shown, self._rules = with_keywords(shown, rules, settings, others=_keywords())
+        named = keywords_of(ResearchCodeEnv)
+        self._shown, self._rules = with_keywords(shown, rules, settings, others=named)
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise unknown("render mode", str(render_mode), self.metadata["render_modes"])
-        max_text_chars = _at_least("max_text_chars", max_text_chars, MIN_TEXT_CHARS)
+        max_text_chars = at_least("max_text_chars", max_text_chars, MIN_TEXT_CHARS)
         self._reward = rewards.reward_spec(reward)
         self._drawing = Drawing(
             dataset,
@@ -144,10 +150,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
 
     @spec.setter
     def spec(self, spec: EnvSpec | None) -> None:
-        if spec is not None:
-            spec = copy.copy(spec)
-            spec.kwargs = {name: _plain(value) for name, value in spec.kwargs.items()}
-        self._spec = spec
+        self._spec = plain_spec(spec)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -255,7 +258,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
             ResetNeeded: there is no episode, or it is over.
         """
         state, _ = self._running()
-        self._state = replace(state, tokens=state.tokens + _at_least("tokens", tokens, 0))
+        self._state = replace(state, tokens=state.tokens + at_least("tokens", tokens, 0))
 
     def will_grade(self, action: object) -> bool:
         """Whether this action, as the next step, has to run code in a box."""
@@ -392,23 +395,3 @@ def register() -> None:
 
     There is nothing left to do: importing `rcb_env`, which this module does, has registered.
     """
-
-
-def _plain(value: Any) -> Any:
-    """A setting as JSON gives it back: paths are texts, tuples and sets lists."""
-    if isinstance(value, Path):
-        return str(value)
-    return list(value) if isinstance(value, tuple | set | frozenset) else value
-
-
-def _at_least(name: str, value: SupportsInt, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UsageError(f"{name} is {value!r}; it must be an integer of at least {least}")
-    return value
-
-
-@functools.cache
-def _keywords() -> tuple[str, ...]:
-    """The keywords that the environment takes by name; `self` and the rest are none."""
-    given = inspect.signature(ResearchCodeEnv.__init__).parameters.values()
-    return tuple(one.name for one in given if one.kind is not one.VAR_KEYWORD)[1:]

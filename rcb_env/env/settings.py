@@ -90,9 +90,8 @@ class Setting:
         if self.kind is bool and not isinstance(value, bool):
             raise UsageError(f"{self.name} is {value!r}; it must be True or False")
         least, more_than = self.mark.least, self.mark.more_than
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if least is not None and not (whole and value >= least):
-            raise UsageError(f"{self.name} is {value!r}; it must be an integer of at least {least}")
+        if least is not None:
+            at_least(self.name, value, least)
         if more_than is not None and not value > more_than:
             raise UsageError(
                 f"the budget {self.name} is {value}; it must be more than {more_than:g}"
@@ -239,6 +238,24 @@ def with_keywords(
             raise unknown("setting", name, [*others, *itertools.chain(*names)])
     of_shown, of_rules = ({name: given[name] for name in own if name in given} for own in names)
     return replace(shown, **of_shown), replace(rules, **of_rules)
+
+
+def at_least(name: str, value: object, least: int) -> int:
+    """An integer that must not be smaller.
+
+    Raises:
+        UsageError: it is smaller, or no integer; with its name.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UsageError(f"{name} is {value!r}; it must be an integer of at least {least}")
+    return value
+
+
+@functools.cache
+def keywords_of(environment: type[Any]) -> tuple[str, ...]:
+    """The keywords that an environment takes by name; the rest are settings."""
+    given = inspect.signature(environment).parameters.values()
+    return tuple(one.name for one in given if one.kind is not one.VAR_KEYWORD)
 
 
 def _plain(value: Any) -> Any:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import copy
 import re
+from pathlib import Path
 from typing import Any, cast
 
 from gymnasium import Space, spaces
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector.utils import create_shared_memory
 
 from rcb_env.env.actions import TOOLS, ToolCall, parse
@@ -168,3 +170,18 @@ def own_copy(space: Space[Any]) -> Any:
     """A copy of a space that has drawn samples; None if a new one is as good."""
     seeded = [space, *space.spaces.values()] if isinstance(space, spaces.Dict) else [space]
     return copy.deepcopy(space) if any(each._np_random is not None for each in seeded) else None
+
+
+def plain_spec(spec: EnvSpec | None) -> EnvSpec | None:
+    """A specification with settings as JSON gives them back: paths are texts, tuples and sets lists."""
+    if spec is None:
+        return None
+    spec = copy.copy(spec)
+    spec.kwargs = {name: _plain(value) for name, value in spec.kwargs.items()}
+    return spec
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    return list(value) if isinstance(value, tuple | set | frozenset) else value
