@@ -18,6 +18,7 @@ from benchmarks import (
     leaks,
     measure,
     oracle,
+    scopes,
     steps,
     summary,
     waiting,
@@ -25,7 +26,10 @@ from benchmarks import (
 from rcb_env.errors import RcbError, SandboxUnavailable
 from rcb_env.sandbox import AUTO, make
 
-NAMES = ("instead", "envs", "grading", "actions", "folders", "steps", "oracle", "waiting", "leaks")
+NAMES = (
+    *("instead", "envs", "grading", "actions", "folders", "steps", "oracle", "scopes", "waiting"),
+    "leaks",
+)
 
 
 @click.command()
@@ -89,6 +93,8 @@ def main(
             result = steps.run(usable, quick=quick)
         elif name == "oracle":
             result = oracle.run(usable, quick=quick)
+        elif name == "scopes":
+            result = scopes.run(usable, quick=quick)
         elif name == "leaks":
             result = leaks.run(usable, quick=quick)
         else:

@@ -60,10 +60,10 @@ def certify_joint(
         for repeat in range(repeats)
     ]
     others = [(one, code, True, 0) for one in paper.challenges for _, code in _lacking(one)]
-    passes = [(one, passes(one), True, 0) for one in paper.challenges]
+    of_pass = [(one, passes(one), True, 0) for one in paper.challenges]
     told: list[_Told] = []
     with ThreadPoolExecutor(max_workers=workers) as pool:
-        jobs = [*references, *others, *passes]
+        jobs = [*references, *others, *of_pass]
         for number, found in enumerate(pool.map(grade, jobs)):
             tell("several parts", number, len(jobs))
             told.append(found)

@@ -3,7 +3,8 @@
 One box runs the paper's cases on the candidate and sends plain outputs out. Another box, the judge, runs the same cases
 on the reference and compares. The reference's outputs are kept by content: they are made once per paper, file and
 purpose, as the paper's tests are compiled once, and judged once themselves: a case whose outputs are the reference's byte
-for byte gets the result the reference got. The final score uses other seeds than the feedback during an episode.
+for byte gets the result the reference got. The final score uses other seeds than the feedback during an episode. Feedback on
+several files at once runs each case with one seed: it takes about as long as that on a few regions.
 """
 
 from __future__ import annotations
@@ -322,8 +323,10 @@ def _trouble_with_reference(records: _Records) -> str:
 
 
 def _case_argument(paper: Paper, tests: _Tests, files: Sequence[str], purpose: Purpose) -> bytes:
-    file = files[0] if len(files) == 1 else [*files]
-    return wire.pack({"file": file, "purpose": purpose, "paper": paper.id}, [tests.cases])
+    header: dict[str, Any] = {"file": files[0], "purpose": purpose, "paper": paper.id}
+    if len(files) > 1:
+        header |= {"file": [*files], "once": purpose == "feedback"}
+    return wire.pack(header, [tests.cases])
 
 
 def _reference_records(data: bytes) -> _Records:

@@ -48,7 +48,8 @@ def compiled(argument: bytes, result: BinaryIO) -> None:
 def run(argument: bytes, result: BinaryIO) -> None:
     """Run the cases that cover one of some files, with the seeds of a purpose; one record a case and seed, then ``done``.
 
-    Header of the argument: ``file`` (a path, or a list of them), ``purpose``, ``paper``; the blob is the compiled cases.py.
+    Header of the argument: ``file`` (a path, or a list of them), ``purpose``, ``paper``, ``once`` (whether the first seed of
+    each case is enough); the blob is the compiled cases.py.
     Records: ``case``, ``seed``, ``error`` (None, or type, message, frames), and the encoded outputs as a blob. What the
     judge needs of a case (``rtol``, ``atol``, ``compare``) is in the record, and taken from the reference's record only.
     """
@@ -59,7 +60,7 @@ def run(argument: bytes, result: BinaryIO) -> None:
     files = [header["file"]] if isinstance(header["file"], str) else header["file"]
     chosen = [case for case in cases.cases_in(namespace) if any(map(case.tests, files))]
     for case in chosen:
-        for index in range(case.seeds):
+        for index in range(1 if header.get("once") else case.seeds):
             seed = case.seed(header["purpose"], header["paper"], index)
             started = time.perf_counter()
             record = {

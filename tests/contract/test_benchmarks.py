@@ -58,6 +58,7 @@ def test_each_benchmark_measures_something_or_says_why_not(told: Told) -> None:
         "folders",
         "steps",
         "oracle",
+        "scopes",
         "waiting",
         "leaks",
     ]
