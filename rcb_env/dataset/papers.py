@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -218,6 +218,13 @@ class Dataset:
     def challenges(self) -> tuple[Challenge, ...]:
         """All challenges, paper by paper, file by file, in the order of their start tags."""
         return tuple(challenge for paper in self.papers for challenge in paper.challenges)
+
+    def __iter__(self) -> Iterator[Challenge]:
+        return iter(self.challenges)
+
+    def __len__(self) -> int:
+        """Of its challenges."""
+        return len(self.challenges)
 
     @cached_property
     def _by_id(self) -> dict[str, Challenge]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import copy
 import re
+from enum import Enum
 from pathlib import Path
 from typing import Any, cast
 
 from gymnasium import Space, spaces
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector.utils import create_shared_memory
+from gymnasium.wrappers.utils import create_zero_array
 
 from rcb_env.env.actions import TOOLS, ToolCall, parse
 from rcb_env.env.settings import Rules
@@ -145,6 +147,10 @@ def _refuse_shared_memory(*_: object, **_settings: object) -> Any:
     )
 
 
+# What Gymnasium's DelayObservation and FrameStackObservation show before there is an observation.
+cast("Any", create_zero_array).register(TextSpace, lambda _space: "")
+
+
 def _no_mask(mask: Any | None, probability: Any | None) -> None:
     if mask is not None or probability is not None:
         raise ValueError("this space samples without a mask and without probabilities")
@@ -173,7 +179,10 @@ def own_copy(space: Space[Any]) -> Any:
 
 
 def plain_spec(spec: EnvSpec | None) -> EnvSpec | None:
-    """A specification with settings as JSON gives them back: paths are texts, tuples and sets lists."""
+    """A specification with settings as JSON gives them back.
+
+    Paths are texts, tuples and sets lists, members of an enumeration their values.
+    """
     if spec is None:
         return None
     spec = copy.copy(spec)
@@ -184,4 +193,6 @@ def plain_spec(spec: EnvSpec | None) -> EnvSpec | None:
 def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, Enum):
+        return value.value
     return list(value) if isinstance(value, tuple | set | frozenset) else value

@@ -25,11 +25,13 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
 from rcb_env.env.environment import ResearchCodeEnv
+from rcb_env.env.spaces import plain_spec
 from rcb_env.errors import UsageError, unknown
 
 Observations = dict[str, Any]
@@ -67,13 +69,16 @@ class ChallengeVectorEnv(VectorEnv[Observations, Sequence[Any], _Array]):
 
     Args:
         num_envs: how many.
-        autoreset_mode: "NextStep", "SameStep" or "Disabled", as in Gymnasium.
+        autoreset_mode: "NextStep", "SameStep" or "Disabled", or a member of Gymnasium's `AutoresetMode`.
         threads: how many steps may run code at once; None: twice the number of processors.
         settings: of each environment, see `ResearchCodeEnv`.
 
     Raises:
         UsageError: a setting is unknown or out of range.
     """
+
+    # An instance attribute to Gymnasium, whose class it is declared in.
+    _spec: EnvSpec | None = None
 
     def __init__(
         self,
@@ -103,6 +108,15 @@ class ChallengeVectorEnv(VectorEnv[Observations, Sequence[Any], _Array]):
         self._over = [False] * num_envs
 
     # --- Gymnasium ----------------------------------------------------------------------------
+
+    @property  # to Gymnasium a plain attribute, which `make_vec` sets
+    def spec(self) -> EnvSpec | None:
+        """What `gymnasium.make_vec` makes this again from; fits into JSON unless objects were given."""
+        return self._spec
+
+    @spec.setter
+    def spec(self, spec: EnvSpec | None) -> None:
+        self._spec = plain_spec(spec)
 
     def reset(
         self,

@@ -240,7 +240,9 @@ class DockerChannel:
             self._closed = True
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
-            for stream in (self._attached, self._socket):
+            # The reply that the stream came with goes first: later it finds its file closed, and complains.
+            reply = getattr(self._attached, "_response", self._attached)
+            for stream in (reply, self._attached, self._socket):
                 with contextlib.suppress(OSError):
                     stream.close()
             _remove_one(self._container)

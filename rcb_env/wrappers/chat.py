@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 from gymnasium import Space
+from gymnasium.wrappers.utils import create_zero_array
 
 from rcb_env.env.actions import Unreadable, tool_schemas
 from rcb_env.env.spaces import ActionSpace
@@ -59,6 +60,9 @@ class MessagesSpace(Space[list[Message]]):
 
     def __hash__(self) -> int:
         return hash(MessagesSpace)
+
+
+cast("Any", create_zero_array).register(MessagesSpace, lambda _space: [])
 
 
 class AssistantSpace(Space[Message]):

@@ -92,9 +92,10 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def test_it_is_what_make_vec_makes_and_its_specification_goes_through_json() -> None:
+@pytest.mark.parametrize("mode", ["SameStep", AutoresetMode.SAME_STEP])
+def test_it_is_what_make_vec_makes_and_its_specification_goes_through_json(mode: Any) -> None:
     envs = gymnasium.make_vec(
-        "rcb/Challenge-v0", num_envs=3, papers=["DyT"], autoreset_mode="SameStep", max_steps=4
+        "rcb/Challenge-v0", num_envs=3, papers=("DyT",), autoreset_mode=mode, max_steps=4
     )
     assert isinstance(envs, ChallengeVectorEnv)
     assert envs.spec is not None

@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium
 import pytest
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.wrappers import TimeLimit
+from gymnasium.wrappers import DelayObservation, FrameStackObservation, TimeLimit
 
 from rcb_env.env.actions import TOOLS, ToolCall, Unreadable, parse
 from rcb_env.env.environment import ResearchCodeEnv
@@ -378,3 +378,24 @@ def test_a_foreign_wrapper_in_between_is_named_when_a_fork_is_asked_for() -> Non
         env.restore(env.inside.snapshot())  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="TimeLimit cannot be forked"):
         env.fork()
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, ToolText, ChatMessages])
+def test_gymnasiums_wrappers_that_keep_observations_take_texts_and_conversations(wrap: Any) -> None:
+    """They asked for a zero of the space, which none of ours had."""
+    inside = wrap(base())
+    first, _ = inside.reset(seed=1)
+    delayed = DelayObservation(wrap(base()), delay=1)
+    nothing, _ = delayed.reset(seed=1)
+    assert nothing in delayed.observation_space
+    assert nothing != first
+    assert delayed.step(LOOK)[0] == first
+    for padding in ("reset", "zero"):
+        stacked = FrameStackObservation(wrap(base()), 2, padding_type=padding)
+        start, _ = stacked.reset(seed=1)
+        then, *_ = stacked.step(LOOK)
+        assert start in stacked.observation_space
+        assert then in stacked.observation_space
+        texts = then["text"] if isinstance(then, dict) else then
+        assert texts[0] == (first["text"] if isinstance(first, dict) else first)
+        assert texts[1] != texts[0]

@@ -347,6 +347,11 @@ def test_selection_keeps_the_order_of_the_data_set(two_papers: Dataset) -> None:
     assert two_papers.select(papers=[], challenges=()) == two_papers.challenges
 
 
+def test_a_data_set_is_a_sequence_of_its_challenges(two_papers: Dataset) -> None:
+    assert tuple(two_papers) == two_papers.challenges
+    assert len(two_papers) == len(two_papers.challenges) > 1
+
+
 def test_unknown_names_are_answered_with_near_ones(two_papers: Dataset) -> None:
     with pytest.raises(UsageError, match=r"unknown paper 'zeta'. Did you mean Zeta\?"):
         two_papers.select(papers=["zeta"])
