@@ -3,7 +3,8 @@
 `CertificateFile` keeps, for every paper that passed a full check: the hash of its content, the
 code that graded it, and per region how many mutants were made, failed, or survived with a reason, and how many other
 answers were accepted and refused.
-A paper whose content is that on record needs no more than a light check. Open challenges have a file of their own, of the
+A paper whose content is that on record needs no more than a light check. The same record says what the check of its scopes
+found, each with a hash of its own: of code that is derived. Open challenges have a file of their own, of the
 same form: what each witness came to.
 
 Guarantees: the same findings give the same bytes. Times differ from machine to machine, so a record
@@ -25,7 +26,9 @@ from typing import Any, Literal, Protocol
 from rcb_env.certify.answers import ANSWERS_FILE
 from rcb_env.certify.problem import Problem
 from rcb_env.certify.reasons import SURVIVORS_FILE
+from rcb_env.dataset.joint import in_all_scopes
 from rcb_env.dataset.papers import Paper
+from rcb_env.dataset.scopes import scope_of
 from rcb_env.errors import UsageError
 from rcb_env.grading.code import grading_code
 from rcb_env.sandbox import images
@@ -180,7 +183,7 @@ class CertificateFile:
 
     def standing(self, paper: Paper) -> Literal["current", "changed", "missing"]:
         """Whether the paper, as it is now, is on record."""
-        record = self._papers.get(paper.id)
+        record = self._record(paper)
         if record is None:
             return "missing"
         return "current" if record.get("content") == content_of(paper) else "changed"
@@ -190,8 +193,9 @@ class CertificateFile:
         known = {paper.id: paper for paper in papers}
         found = [
             f"{id}: {'is not on record' if standing == 'missing' else 'changed since'}"
-            for id, paper in known.items()
-            if (standing := self.standing(paper)) != "current"
+            for paper in known.values()
+            for id, one in {paper.id: paper, **self._scopes(paper)}.items()
+            if (standing := self.standing(one)) != "current"
         ]
         found += [
             f"{id}: is no longer a paper of the data set" for id in self._papers if id not in known
@@ -203,25 +207,51 @@ class CertificateFile:
         record = self._papers[paper.id]
         if self._of_open:
             text = f"{len(record['witnesses'])} witnesses lie where they must"
+        elif (scope := scope_of(paper.challenges[0].id)) != "region":
+            told = record["scopes"][scope]["reference"]
+            text = f"the reference passed {told['runs'] - told['failures']} of {told['runs']} runs"
         else:
             text = f"{record['killed']} of {record['mutants']} mutants failed"
         same = record["made_by"]["grading"] == grading_code()
         return text if same else f"{text}; the code that grades has changed since"
 
-    def put(self, paper: Paper, found: Found, order: Iterable[str]) -> bool:
+    def _record(self, paper: Paper) -> dict[str, Any] | None:
+        """What is on record of a paper in the scope of its challenges."""
+        record: dict[str, Any] | None = self._papers.get(paper.id)
+        scope = scope_of(paper.challenges[0].id)
+        return (
+            record if scope in ("region", "open") else (record or {}).get("scopes", {}).get(scope)
+        )
+
+    def _scopes(self, paper: Paper) -> dict[str, Paper]:
+        joint = {} if self._of_open else in_all_scopes(paper)
+        return {f"{paper.id}@{scope}": one for scope, one in joint.items()}
+
+    def put(
+        self,
+        paper: Paper,
+        found: Found,
+        order: Iterable[str],
+        scopes: Mapping[str, tuple[Paper, Certificate]] | None = None,
+    ) -> bool:
         """Keep what a full check found, and write the file; a paper that failed loses its record.
 
         Args:
             paper: the paper.
             found: by the full check.
             order: ids of all papers of the data set; other records are dropped.
+            scopes: the paper in other scopes, and what a full check of these found, by scope.
 
         Returns:
             Whether the paper is on record now.
         """
         before = self._papers.pop(paper.id, None)
-        if found.ok:
+        joint = scopes or {}
+        fine = found.ok and all(certificate.ok for _, certificate in joint.values())
+        if fine:
             record = _record(paper, found)
+            if joint:
+                record["scopes"] = {scope: _of_scope(*each) for scope, each in joint.items()}
             same = before is not None and _lasting(before) == _lasting(record)
             self._papers[paper.id] = before if before is not None and same else record
         self._papers = {id: self._papers[id] for id in order if id in self._papers}
@@ -229,7 +259,17 @@ class CertificateFile:
         temporary = self.path.with_name(f".{self.path.name}.new")
         temporary.write_text(text + "\n")
         temporary.replace(self.path)
-        return found.ok
+        return fine
+
+
+def _of_scope(paper: Paper, found: Certificate) -> dict[str, Any]:
+    return {
+        "content": content_of(paper),
+        "challenges": len(paper.challenges),
+        "lines": sum(challenge.lines for challenge in paper.challenges),
+        "reference": {"runs": found.reference_runs, "failures": found.reference_failures},
+        "notes": list(found.notes),
+    }
 
 
 def _record(paper: Paper, found: Found) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """`rcb check --scope file`, `paper` and `library`: can several parts at once be graded?
 
-The reference of each challenge passes with either seeds, again and again in a full check. With any one of its parts left out
-and the reference in all others it fails. How many cases pass where every part is ``pass`` is told: so much of a share of
-cases is free.
+The reference of each challenge passes with either seeds, twice in a full check, and nothing written is no change. With any one
+of its parts left out and the reference in all others it fails. How many cases pass where every part is ``pass`` is told: so
+much of a share of cases is free. A light check, of a paper that is on record as it is, looks at the reference and at nothing
+written only.
 Guarantees: as `rcb_env.certify.run`.
 Not covered: what a check of single regions finds, such as faults that no case notices; those are the same here.
 """
@@ -21,9 +22,10 @@ from rcb_env.certify.problem import Problem
 from rcb_env.certify.run import Progress
 from rcb_env.certify.verdicts import Verdicts
 from rcb_env.dataset.papers import Challenge, Paper
+from rcb_env.dataset.scopes import scope_of
 from rcb_env.grading.grader import Grader
 
-REPEATS: dict[Depth, int] = {"light": 1, "quick": 1, "full": 5}  # of the reference, per seeds
+REPEATS: dict[Depth, int] = {"light": 1, "quick": 1, "full": 2}  # of the reference, per seeds
 
 _Told = tuple[str, int, int, float, str]  # status, passed cases, all of them, seconds, message
 
@@ -42,7 +44,7 @@ def certify_joint(
     Args:
         paper: one whose challenges have several regions.
         grader: what judges; must not be closed before this returns.
-        depth: "full" repeats the reference.
+        depth: "light" leaves out all that is no reference; "full" repeats that.
         progress: is told what is going on; called from this thread only.
         cache: folder to keep verdicts in; None: nothing is kept.
         workers: how many candidates are graded at once.
@@ -59,11 +61,13 @@ def certify_joint(
         for final in (True, False)
         for repeat in range(repeats)
     ]
-    others = [(one, code, True, 0) for one in paper.challenges for _, code in _lacking(one)]
-    of_pass = [(one, passes(one), True, 0) for one in paper.challenges]
+    nothing = [(one, "", True, 0) for one in paper.challenges]
+    weaker = () if depth == "light" else paper.challenges
+    others = [(one, code, True, 0) for one in weaker for _, code in _lacking(one)]
+    of_pass = [(one, passes(one), True, 0) for one in weaker]
     told: list[_Told] = []
     with ThreadPoolExecutor(max_workers=workers) as pool:
-        jobs = [*references, *others, *of_pass]
+        jobs = [*references, *nothing, *others, *of_pass]
         for number, found in enumerate(pool.map(grade, jobs)):
             tell("several parts", number, len(jobs))
             told.append(found)
@@ -76,19 +80,25 @@ def certify_joint(
         for job, (status, _, _, _, why) in zip(references, own, strict=True)
         if status != "passed"
     ]
-    without = told[len(references) : len(references) + len(others)]
-    free = told[len(references) + len(others) :]
+    bare = told[len(own) :][: len(nothing)]
+    without = told[len(own) + len(bare) :][: len(others)]
+    free = told[len(told) - len(of_pass) :]
+    failed += [
+        Problem(str(paper.root), None, f"nothing written for {one.id} is not no_change: {status}")
+        for one, (status, *_) in zip(paper.challenges, bare, strict=True)
+        if status != "no_change"
+    ]
     notes = [
         f"{one.id}: {passed} of {planned} cases pass with `pass` in every part"
-        for one, (_, passed, planned, _, _) in zip(paper.challenges, free, strict=True)
+        for one, (_, passed, planned, _, _) in zip(weaker, free, strict=True)
         if passed
     ]
     return Certificate(
-        paper=paper.id,
+        paper=f"{paper.id}@{scope_of(paper.challenges[0].id)}",
         depth=depth,
-        problems=(*failed, *_needless(paper, without)),
+        problems=(*failed, *_needless(weaker, str(paper.root), without)),
         reference_runs=len(references),
-        reference_failures=len(failed),
+        reference_failures=sum(status != "passed" for status, *_ in own),
         warm_test_s=statistics.median(seconds for _, _, _, seconds, _ in own),
         notes=tuple(notes),
     )
@@ -118,11 +128,11 @@ def passes(challenge: Challenge) -> str:
     )
 
 
-def _needless(paper: Paper, told: Sequence[_Told]) -> list[Problem]:
-    names = [(one, name) for one in paper.challenges for name, _ in _lacking(one)]
+def _needless(challenges: Sequence[Challenge], where: str, told: Sequence[_Told]) -> list[Problem]:
+    names = [(one, name) for one in challenges for name, _ in _lacking(one)]
     return [
         Problem(
-            str(paper.root),
+            where,
             None,
             f"{one.id} passes without {name}; add a case that needs it"
             if status == "passed"

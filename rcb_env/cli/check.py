@@ -68,7 +68,7 @@ def check(
     light check does the same, but tries only two faults per region.
 
     With --scope file, paper or library the check looks at several parts at once: the reference must pass, and fail without
-    any one of its parts. With --scope open the check looks at open challenges: the baseline must score well below the paper's own method, two
+    any one of its parts. With --full --certificate, and without --scope, all of these go on record beside the regions. With --scope open the check looks at open challenges: the baseline must score well below the paper's own method, two
     other answers well above it, the first idea at most half as much, and answers that do not try below the baseline. A
     light check asks only for this order, on fewer problems.
 
@@ -87,8 +87,8 @@ def check(
     loaded = _loaded(in_scope(dataset, scope), as_json)
     chosen = _chosen(loaded, papers)
     of_open = bool(chosen) and chosen[0].layout == "open"
-    if certificate and scope_of(loaded.name) not in ("region", "open"):
-        raise UsageError("only regions and open challenges go on record: leave out --certificate")
+    if certificate and full and scope_of(loaded.name) not in ("region", "open"):
+        raise UsageError("all scopes go on record with the regions: leave out --scope")
     record = CertificateFile(certificate, of_open=of_open) if certificate else None
     cache = None if no_cache else _cache()
     certified: list[Certificate] = []
@@ -103,7 +103,7 @@ def check(
             elif paper.layout == "open":
                 measured.append(job.measure(paper, [one.id for one in loaded.papers]))
             else:
-                certified.append(job.certify(paper, [one.id for one in loaded.papers]))
+                certified += job.certify(paper, [one.id for one in loaded.papers])
     if surveyed and not as_json:
         _print_sums(surveyed)
     fine = all(one.ok for one in certified) and all(one.ok for one in measured)
@@ -159,8 +159,18 @@ class _Job:
         """What may say that a light check is enough."""
         return None if self.full else self.record
 
-    def certify(self, paper: Paper, order: Sequence[str]) -> Certificate:
-        """Whether a paper is good enough; a full check goes on record, in this order of papers."""
+    def certify(self, paper: Paper, order: Sequence[str]) -> list[Certificate]:
+        """Whether a paper is good enough; a full check goes on record with all scopes, in this order of papers."""
+        from rcb_env.dataset.joint import in_all_scopes
+
+        found = self._certify(paper)
+        if not self.record or not self.full:
+            return [found]
+        scopes = {scope: (one, self._certify(one)) for scope, one in in_all_scopes(paper).items()}
+        self.record.put(paper, found, order, scopes)
+        return [found, *(certificate for _, certificate in scopes.values())]
+
+    def _certify(self, paper: Paper) -> Certificate:
         from rcb_env.certify import certify
         from rcb_env.certify.joint import certify_joint
         from rcb_env.cli.progress import Progress
@@ -179,8 +189,6 @@ class _Job:
                 workers=self.workers,
             )
         _print(found, _standing(known, paper) if known else "", self.as_json)
-        if self.record and self.full:
-            self.record.put(paper, found, order)
         return found
 
 

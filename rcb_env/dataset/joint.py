@@ -14,7 +14,7 @@ import os.path
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Literal
+from typing import Literal, get_args
 
 from rcb_env.dataset import markers
 from rcb_env.dataset.holes import Hole, Holes
@@ -49,6 +49,12 @@ def jointly(paper: Paper, scope: Joint) -> Paper:
     ]
     object.__setattr__(joint, "challenges", tuple(challenges))  # the two types refer to each other
     return joint
+
+
+def in_all_scopes(paper: Paper) -> dict[str, Paper]:
+    """A native paper with a challenge for each region, by every scope in which it has challenges of several."""
+    found: dict[str, Paper] = {scope: jointly(paper, scope) for scope in get_args(Joint)}
+    return {scope: joint for scope, joint in found.items() if joint.challenges}
 
 
 def regions_of(challenge: Challenge) -> tuple[Challenge, ...]:

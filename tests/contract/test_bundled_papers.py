@@ -1,8 +1,8 @@
 """Every bundled paper is certified: its tests hold, its references pass, no answer is in sight.
 
 What the full check found is on record in papers/CERTIFICATE.json. A paper that is still what the record is about gets a
-light check here, any other the quick one; and a record that does not fit the papers is a failure of its own. The same
-with open challenges, whose record is papers/CERTIFICATE_OPEN.json.
+light check here, any other the quick one; and a record that does not fit the papers is a failure of its own. So it is with
+each scope of a paper, and with open challenges, whose record is papers/CERTIFICATE_OPEN.json.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 
 from rcb_env.certify import CertificateFile, Depth, certify
+from rcb_env.certify.joint import certify_joint
 from rcb_env.certify.open import certify_open
+from rcb_env.dataset.joint import in_all_scopes
 from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.papers import Paper
 from rcb_env.errors import SandboxUnavailable
 from rcb_env.grading.grader import Grader
 
@@ -37,6 +40,10 @@ def grader() -> Iterator[Grader]:
         yield made
 
 
+def depth_for(paper: Paper) -> Depth:
+    return "light" if RECORD.standing(paper) == "current" else "quick"
+
+
 def test_the_certificate_is_about_the_papers_as_they_are() -> None:
     assert RECORD.stale(BUNDLED.papers) == [], (
         "write it anew: rcb check --full --certificate papers/CERTIFICATE.json PAPER..."
@@ -46,9 +53,16 @@ def test_the_certificate_is_about_the_papers_as_they_are() -> None:
 @pytest.mark.parametrize("paper", [paper.id for paper in BUNDLED.papers])
 def test_a_bundled_paper_is_certified(paper: str, grader: Grader) -> None:
     (found,) = [one for one in BUNDLED.papers if one.id == paper]
-    depth: Depth = "light" if RECORD.standing(found) == "current" else "quick"
-    certificate = certify(found, grader, depth=depth, workers=WORKERS)
-    assert [str(problem) for problem in certificate.problems] == []
+    certificates = [certify(found, grader, depth=depth_for(found), workers=WORKERS)]
+    certificates += [
+        certify_joint(one, grader, depth=depth_for(one), workers=WORKERS)
+        for one in in_all_scopes(found).values()
+    ]
+    assert [one.paper for one in certificates] == [
+        paper,
+        *(f"{paper}@{scope}" for scope in ("file", "paper", "library")),
+    ]
+    assert [str(problem) for one in certificates for problem in one.problems] == []
 
 
 def test_the_certificate_is_about_the_open_challenges_as_they_are() -> None:

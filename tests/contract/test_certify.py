@@ -11,6 +11,8 @@ import pytest
 
 from rcb_env.author.scaffold import create
 from rcb_env.certify import Certificate, CertificateFile, Problem, certify
+from rcb_env.certify.joint import certify_joint
+from rcb_env.dataset.joint import in_all_scopes
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Paper
 from rcb_env.grading.grader import Grader
@@ -230,8 +232,13 @@ def test_a_full_check_is_kept_and_read_back(
     full = certify(small, grader, depth="full")
     path = tmp_path / "CERTIFICATE.json"
     record = CertificateFile(path)
-    assert record.stale([small]) == ["small: is not on record"]
-    assert record.put(small, full, ["small"])
+    names = ("small", "small@file", "small@paper", "small@library")
+    assert record.stale([small]) == [f"{name}: is not on record" for name in names]
+    joint = in_all_scopes(small)
+    scopes = {
+        scope: (one, certify_joint(one, grader, depth="full")) for scope, one in joint.items()
+    }
+    assert record.put(small, full, ["small"], scopes)
     written = path.read_bytes()
     known = json.loads(written)["papers"]["small"]
     assert {name: (one["mutants"], one["killed"]) for name, one in known["regions"].items()} == {
@@ -239,11 +246,13 @@ def test_a_full_check_is_kept_and_read_back(
     }
     assert known["mutants"] == full.mutants
     assert known["reference"] == {"runs": full.reference_runs, "failures": 0}
+    assert list(known["scopes"]) == ["file", "paper", "library"]
+    assert all(one["reference"] == {"runs": 4, "failures": 0} for one in known["scopes"].values())
 
     again = CertificateFile(path)
     assert again.stale([small]) == []
     slower = dataclasses.replace(full, warm_test_s=99.0)
-    assert again.put(small, slower, ["small"])
+    assert again.put(small, slower, ["small"], scopes)
     assert path.read_bytes() == written, "another machine's times alone change nothing"
     assert again.stale([]) == ["small: is no longer a paper of the data set"]
 
@@ -251,18 +260,25 @@ def test_a_full_check_is_kept_and_read_back(
     assert light.ok
     assert [region.mutants for region in light.regions] == [2, 2]
     assert light.reference_runs == 2
+    for one in joint.values():
+        light = certify_joint(one, grader, depth="light")
+        assert light.ok
+        assert light.reference_runs == 2
 
     for changed in ("src/small.py", "tests/survivors.yaml", "tests/answers.yaml", "paper.md"):
         file = tmp_path / "small" / changed
         before = file.read_bytes() if file.exists() else None
         file.write_bytes((before or b"[]") + b"\n")
         (other,) = load_dataset(tmp_path / "small").papers
-        assert again.standing(other) == "changed", changed
+        for one in (other, *in_all_scopes(other).values()):
+            assert again.standing(one) == "changed", changed
         file.unlink() if before is None else file.write_bytes(before)
 
     broken = dataclasses.replace(full, problems=(Problem("a", 1, "is wrong"),))
-    assert not again.put(small, broken, ["small"])
-    assert CertificateFile(path).standing(small) == "missing", "what fails is not on record"
+    for found, others in ((broken, scopes), (full, {"paper": (joint["paper"], broken)})):
+        assert again.put(small, full, ["small"], scopes)
+        assert not again.put(small, found, ["small"], others)
+        assert CertificateFile(path).standing(small) == "missing", "what fails is not on record"
 
 
 def test_answers_other_than_the_reference_are_graded_and_counted(

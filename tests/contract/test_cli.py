@@ -358,6 +358,10 @@ def test_a_certificate_makes_the_next_check_a_light_one(tiny: Path, tmp_path: Pa
     before = _rcb("check", "tiny", *options, folder=tmp_path)
     assert "; not certified in " in before.stdout
     assert _rcb("check", "--full", *options, folder=tmp_path).returncode == 0
+    light = _rcb("check", "--scope", "library", *options, folder=tmp_path)
+    assert "tiny@library: certified; light check, " in light.stdout
+    refused = _rcb("check", "--full", "--scope", "paper", *options, folder=tmp_path)
+    _one_line(refused, "leave out --scope")
     light = _rcb("check", *options, folder=tmp_path)
     assert light.returncode == 0
     assert "; light check, " in light.stdout

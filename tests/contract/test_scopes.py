@@ -471,7 +471,7 @@ def test_the_check_finds_a_region_that_no_case_needs(
     for scope in ("file", "paper"):
         done = rcb("check", "--dataset", str(folder), "--scope", scope, "--no-cache", cwd=tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "small: certified" in done.stdout
+        assert f"small@{scope}: certified" in done.stdout
     extra = TWICE.replace(
         "        # <paper2code",
         '        self.x = 0\n        # <paper2code name="more">\n        self.more = 1\n'
@@ -600,6 +600,6 @@ def test_a_program_writes_a_library(
 def test_the_check_takes_a_library(folder: Path, tmp_path: Path) -> None:
     done = rcb("check", "--dataset", str(folder), "--scope", "library", "--no-cache", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "small: certified" in done.stdout
+    assert "small@library: certified" in done.stdout
     shown = rcb("show", "small@library", "--dataset", str(folder), cwd=tmp_path)
     assert "raise NotImplementedError" in shown.stdout
