@@ -191,7 +191,8 @@ class Difference:
     """Why two outputs are not the same. `message` tells no expected value; `detail` shows both sides."""
 
     message: str
-    detail: str
+    detail: str = ""
+    error_class: str = "value"  # value, shape or type
 
 
 def difference(
@@ -220,7 +221,7 @@ def difference(
             return _kinds_differ(want, got, place)
         if len(want) != len(got):
             return Difference(
-                f"{place}: the length differs", f"yours {len(got)}, expected {len(want)}"
+                f"{place}: the length differs", f"yours {len(got)}, expected {len(want)}", "shape"
             )
         pairs = enumerate(zip(want, got, strict=True))
         return _first(
@@ -249,7 +250,8 @@ def _kind(value: Any) -> str:
 
 
 def _kinds_differ(want: Any, got: Any, place: str) -> Difference:
-    return Difference(f"{place}: the type differs", f"yours {_kind(got)}, expected {_kind(want)}")
+    detail = f"yours {_kind(got)}, expected {_kind(want)}"
+    return Difference(f"{place}: the type differs", detail, "type")
 
 
 def _dtype_name(array: np.ndarray[Any, Any]) -> str:
@@ -264,13 +266,11 @@ def _array_difference(
     if not isinstance(got, np.ndarray):
         return _kinds_differ(want, got, place)
     if want.shape != got.shape:
-        return Difference(
-            f"{place}: the shape differs", f"yours {list(got.shape)}, expected {list(want.shape)}"
-        )
+        detail = f"yours {list(got.shape)}, expected {list(want.shape)}"
+        return Difference(f"{place}: the shape differs", detail, "shape")
     if _dtype_name(want) != _dtype_name(got):
-        return Difference(
-            f"{place}: the dtype differs", f"yours {_dtype_name(got)}, expected {_dtype_name(want)}"
-        )
+        detail = f"yours {_dtype_name(got)}, expected {_dtype_name(want)}"
+        return Difference(f"{place}: the dtype differs", detail, "type")
     if want.tobytes() == got.tobytes():
         return None  # the same bits are close by any tolerance, and most right answers have them
     wrong = ~_close(np.asarray(want), np.asarray(got), rtol, atol)

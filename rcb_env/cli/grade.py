@@ -32,6 +32,11 @@ from rcb_env.env.settings import Extractor, Rules
     shell_complete=completion.folders,
     help="The folder of the new run.  [default: runs/<time>-<name>]",
 )
+@click.option(
+    "--official",
+    is_flag=True,
+    help="Also run each suite as the public benchmark does, and put its verdict beside ours. Only for the public data set.",
+)
 @click.option("--resume", is_flag=True, help="Continue the run in --out.")
 @options.quiet
 @options.as_json
@@ -45,6 +50,7 @@ def grade(
     workers: int,
     sandbox: str,
     out: str | None,
+    official: bool,
     resume: bool,
     quiet: bool,
     as_json: bool,
@@ -89,6 +95,7 @@ def grade(
                 path,
                 folder,
                 dataset=dataset,
+                official=official,
                 sandbox=sandbox,
                 workers=workers,
                 resume=resume,
@@ -102,6 +109,7 @@ def grade(
                 papers=papers,
                 challenges=challenges,
                 rules=Rules(extractor=extractor),
+                official=official,
                 sandbox=sandbox,
                 workers=workers,
                 resume=resume,

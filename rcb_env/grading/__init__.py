@@ -9,11 +9,13 @@ split.py     the suite in two boxes, what it compares held side by side; nothing
 comparison.py  how it is held side by side
 copies.py    a suite in two copies, one of them without the answer; rewriting.py: how they are written;
              kinds.py: where its values come from
+official.py  the public benchmark's own verdict, beside ours
 evidence.py  which regions can be graded split, found out by trying
 guarded.py   suite, candidate and reference in one process, watched by canaries
 canaries.py  which faults in hidden code a suite notices; faults.py: what faults there are;
              disguise.py: hidden code looks new in every run
 reports.py   what one run of a suite reported
+causes.py    the class of an error, from the exception's type
 outcome.py   how a run ended, in one verdict, for all ways
 looks.py     whether code looks around in its process
 code.py      which code that is, as one hash

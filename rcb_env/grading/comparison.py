@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from rcb_env.dataset.papers import Paper
 from rcb_env.errors import BoxDied
@@ -22,6 +23,13 @@ from rcb_env.sandbox.fleet import Fleet
 SLACK = 3.0  # how much longer the reference and the judge may take than a candidate
 _JUDGE = "rcb_env.runner.split_run:judge"
 _MORE_BYTES = 4096  # that operands may take beyond twice those of the reference
+
+
+class Differing(NamedTuple):
+    """Why a test's operands are not the reference's: in words, and as a class of errors."""
+
+    message: str
+    error_class: str = "value"
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ class Comparison:
         own: Operands,
         given: Operands,
         report: Report,
-    ) -> dict[str, str]:
+    ) -> dict[str, Differing]:
         """By test, why the operands of a run are not the reference's.
 
         Args:
@@ -80,14 +88,14 @@ class Comparison:
         Raises:
             BoxDied: no box works.
         """
-        told: dict[str, str] = {}
+        told: dict[str, Differing] = {}
         pairs, blobs = [], []
         for test, expected in wanted.by_test.items():
             found = given.by_test.get(test, ())
             if test in report.outcomes and report.outcomes[test] not in ("passed", "skipped"):
                 continue  # it told itself that it failed
             if [site for site, _ in found] != [site for site, _ in expected]:
-                told[test] = _other_comparisons(sites, expected, found)
+                told[test] = Differing(_other_comparisons(sites, expected, found))
                 continue
             by_itself = own.by_test.get(test, expected)
             for place, ((site, want), (_, got)) in enumerate(zip(expected, found, strict=True)):
@@ -95,7 +103,7 @@ class Comparison:
                     continue
                 if len(got) > 2 * len(want) + _MORE_BYTES:
                     where = f"{sites[site].name} in line {sites[site].line}"
-                    told[test] = f"{where}: the operands are of another size"
+                    told[test] = Differing(f"{where}: the operands are of another size", "shape")
                     break
                 limit = _limit(sites[site], expected[place:])
                 pairs.append(
@@ -114,7 +122,7 @@ class Comparison:
 
     def _judge(
         self, paper: Paper, pairs: list[dict[str, object]], blobs: list[bytes]
-    ) -> dict[str, str]:
+    ) -> dict[str, Differing]:
         told = self._judged(paper, pairs, blobs)
         if told is not None:
             return told
@@ -122,11 +130,11 @@ class Comparison:
         own = [blobs[place - place % 3 if place % 3 == 1 else place] for place in range(len(blobs))]
         if self._judged(paper, pairs, own) is None:
             raise BoxDied("the judge fails on the reference's own operands")
-        return {str(pair["test"]): "the operands cannot be compared" for pair in pairs}
+        return {str(pair["test"]): Differing("the operands cannot be compared") for pair in pairs}
 
     def _judged(
         self, paper: Paper, pairs: list[dict[str, object]], blobs: list[bytes]
-    ) -> dict[str, str] | None:
+    ) -> dict[str, Differing] | None:
         """What the judge says, by test; None if it failed."""
         argument = wire.pack({"pairs": pairs}, blobs)
         try:
@@ -136,7 +144,8 @@ class Comparison:
         message = next(messages(run.result, max_header_bytes=wire.MAX_HEADER_BYTES), None)
         if run.ended != "exit" or run.exit_code != 0 or message is None:
             return None
-        return {str(test): str(text) for test, text in message[0]["differences"].items()}
+        found = message[0]["differences"]
+        return {str(test): Differing(*map(str, told)) for test, told in found.items()}
 
 
 def _limit(site: Site, following: tuple[tuple[int, bytes], ...]) -> bytes:

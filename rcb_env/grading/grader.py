@@ -42,6 +42,7 @@ class Grader:
         run: the name of the run they are for, which containers carry as a label.
         judge_all: whether native papers' checks see a case's outputs even where they are the reference's, byte for byte;
             only a check that is not deterministic can make a difference, and that is what `rcb check` looks for.
+        official: whether final verdicts on public folders have the public benchmark's own beside them.
 
     Raises:
         SandboxUnavailable: no such sandbox works here.
@@ -56,11 +57,12 @@ class Grader:
         hash_seed: int = 0,
         run: str = "",
         judge_all: bool = False,
+        official: bool = False,
     ) -> None:
         settings = BoxSettings(threads=threads, hash_seed=hash_seed, label=run)
         self._fleet = Fleet(make(sandbox), settings, workers)
         self._isolated = IsolatedGrading(self._fleet, judge_all=judge_all)
-        self._public = PublicGrading(self._fleet)
+        self._public = PublicGrading(self._fleet, official=official)
         self._measured = MeasuredGrading(self._fleet)
 
     def __enter__(self) -> Grader:

@@ -52,7 +52,6 @@ _MORE_TIME = 3.0  # for a canary's run that ended by a limit
 _PAIRS = (4, 10)  # true runs, and as many with a canary, for the final score: at least, at most
 _PAIRS_S = 10.0  # what all of them together may take, before it is the fewest
 _NOT_PASSED = ("failed", "error")
-_OFFICIAL_WORDS = ("Error:", "Exception:", "Traceback", "failed")
 _secret = random.SystemRandom()
 
 
@@ -108,7 +107,7 @@ class GuardedGrading:
         return Verdict("infra_error", message=message) if trouble else None
 
     def in_process(self, challenge: Challenge, code: str, *, slack: float = 1.0) -> Verdict:
-        """What one run of the suite says, without canaries: the public benchmark's way; `slack` stretches its time.
+        """What one run of the suite says, without canaries; `slack` stretches its time.
 
         Raises:
             BoxDied: no box works.
@@ -197,9 +196,7 @@ class GuardedGrading:
         paper = challenge.paper
         argument = _argument(self._disguised(paper, canary), hide=True)
         tree = {**challenge.tree(code), **_data(paper)}
-        return self._fleet.run_candidate(
-            run_of(paper, _RUN, argument, tree, slack=slack, words=_OFFICIAL_WORDS)
-        )
+        return self._fleet.run_candidate(run_of(paper, _RUN, argument, tree, slack=slack))
 
     def _disguised(self, paper: Paper, canary: Canary | None) -> dict[str, bytes]:
         """The compiled hidden modules, with a canary or without, in a form that no run had before."""
@@ -290,12 +287,10 @@ def _verdict(run: RunResult, report: Report, baseline: Report) -> Verdict:
         report.all_errors(),
         done=report.done,
         complete=report.done and run.exit_code == 0,
-        differs=bool(report.tests("failed")),
         forged=report.forged(baseline),
         message=report.why_not_imported(),
     )
-    official = run.ended == "exit" and run.exit_code == 0 and not run.words
-    return replace(conclude(run, told, {"run_s": run.wall_s}), official_pass=official)
+    return conclude(run, told, {"run_s": run.wall_s})
 
 
 def _silence(report: Report, canary: Canary) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import BoxDied
+from rcb_env.grading.causes import error_class
 from rcb_env.grading.outcome import Told, conclude, ended_its_box, how_it_ended
 from rcb_env.grading.verdict import CaseResult, Purpose, Verdict
 from rcb_env.runner import wire
@@ -219,8 +220,14 @@ class IsolatedGrading:
                 if isinstance(trouble, str):
                     raise BoxDied(trouble)
                 message = "the outputs cannot be compared"
-                results = tuple(CaseResult(*key, "failed", message) for key in differing)
+                results = tuple(
+                    CaseResult(*key, "failed", message, error_class="value") for key in differing
+                )
             own |= {(result.case, result.seed): result for result in results}
+        raised = {key: header["error"] for key, (header, _) in theirs.items() if header["error"]}
+        for key, result in own.items():
+            if result.outcome == "error":
+                own[key] = replace(result, error_class=error_class(raised[key]))
         return tuple(own.values())
 
     def _compare(

@@ -27,6 +27,7 @@ from typing import Any
 
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import BoxDied
+from rcb_env.grading.causes import error_class
 from rcb_env.grading.exchange import Judge, JudgeDied, exchange, last_word
 from rcb_env.grading.isolated import messages, run_of
 from rcb_env.grading.outcome import Told, conclude, ended_its_box
@@ -137,7 +138,7 @@ class MeasuredGrading:
         return Verdict(
             "passed" if score.passes else "failed",
             cases=tuple(map(_result, known.problems, found, known.paper)),
-            error_class=None if score.passes else "logic",
+            error_class=None if score.passes else "value",
             message=score.words,
             stdout=found[0].stdout,
             stderr=found[0].stderr,
@@ -312,13 +313,11 @@ class MeasuredGrading:
         if end.raised is not None:
             where = "".join(f"\n  {frame}" for frame in end.raised["frames"])
             message = f"{end.raised['type']}: {end.raised['message']}{where}"
-        result = _failing(problem, message or refused or "its process ended before it returned")
-        told = Told(
-            (result,),
-            [] if end.raised is None else [end.raised],
-            done=end.run is None,
-            differs=bool(refused),
-        )
+        message = message or refused or "its process ended before it returned"
+        kind = "value" if refused else None if end.raised is None else error_class(end.raised)
+        result = replace(_failing(problem, message), error_class=kind)
+        errors = [] if end.raised is None else [end.raised]
+        told = Told((result,), errors, done=end.run is None)
         if end.run is None:  # one that was told the last word has not ended by a limit
             run = replace(run, ended="exit", exit_code=0)
         failed = conclude(run, told, {})

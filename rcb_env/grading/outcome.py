@@ -10,20 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rcb_env.errors import BoxDied
-from rcb_env.grading.verdict import (
-    OUT_OF_MEMORY,
-    CaseResult,
-    Status,
-    Verdict,
-    error_class,
-    is_out_of_memory,
-)
+from rcb_env.grading.causes import Error, error_class, is_out_of_memory
+from rcb_env.grading.verdict import OUT_OF_MEMORY, CaseResult, Status, Verdict
 from rcb_env.sandbox.box import RunResult
-
-Error = Mapping[str, Any]  # a described exception, as `runner.case_run.describe` makes it
 
 
 @dataclass(frozen=True)
@@ -35,7 +26,6 @@ class Told:
         errors: the exceptions that were reported, in their order.
         done: whether the run said that it came to its end.
         complete: whether success needs nothing more: all that has to be there when tests pass is there.
-        differs: whether a comparison failed, which names the class of a failure before any exception does.
         forged: why no honest run reports this, in words; or "".
         message: the line to show, where it is not that of the first result that did not pass.
     """
@@ -44,7 +34,6 @@ class Told:
     errors: Sequence[Error] = ()
     done: bool = True
     complete: bool = True
-    differs: bool = False
     forged: str = ""
     message: str = ""
 
@@ -76,14 +65,15 @@ def _decide(run: RunResult, told: Told) -> tuple[Status, str | None, str]:
     if first is None and run.ended == "exit" and told.complete:
         return "passed", None, message
     if told.errors:
-        kind = "logic" if told.differs else error_class(list(told.errors[0]["kinds"]))
+        first_class = None if first is None else first.error_class
+        kind = first_class or error_class(told.errors[0])
         return "failed", kind, exit_asked_for(told.errors) or message
     if run.ended == "result":
         return "failed", "other", "the outputs are too large"
     if not told.done:
         ending = how_it_ended(run)
         return "failed", "other", f"the tests did not complete: their process ended with {ending}"
-    return "failed", "logic", message
+    return "failed", (first and first.error_class) or "value", message
 
 
 def ended_its_box(death: BoxDied) -> Verdict:

@@ -1,19 +1,18 @@
 """Grades regions of papers in the public benchmark's layout: split where a suite can be split, else guarded.
 
-Which it is depends on the region alone and not on the candidate (`evidence.py`), and the verdict says it. The public
-benchmark's own rule asks how the suite ends with candidate and reference in one process; for the final score the
-suite runs once in that way too, and nothing but `Verdict.official_pass` comes of it.
+Which it is depends on the region alone and not on the candidate (`evidence.py`), and the verdict says it. Where it is asked
+for, a final verdict has the public benchmark's own beside it (`official.py`).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from rcb_env.caches import user_cache
 from rcb_env.dataset.papers import Challenge
 from rcb_env.grading.evidence import Decision, EvidenceSearch
 from rcb_env.grading.guarded import GuardedGrading
+from rcb_env.grading.official import with_official
 from rcb_env.grading.split import SplitGrading, SuiteTests
 from rcb_env.grading.verdict import Purpose, Verdict
 from rcb_env.sandbox.fleet import Fleet
@@ -25,9 +24,12 @@ class PublicGrading:
     Args:
         fleet: the boxes.
         cache: folder that remembers canaries and what splits; None: the user's.
+        official: whether final verdicts have the public benchmark's own beside them.
     """
 
-    def __init__(self, fleet: Fleet, *, cache: Path | None = None) -> None:
+    def __init__(self, fleet: Fleet, *, cache: Path | None = None, official: bool = False) -> None:
+        self._fleet = fleet
+        self._official = official
         canaries, evidence = (
             cache / kind if cache else user_cache(kind) for kind in ("canaries", "evidence")
         )
@@ -44,13 +46,11 @@ class PublicGrading:
         unavailable = self._guarded.unavailable(challenge)
         if unavailable is not None:
             return unavailable
-        if not self._evidence.of(challenge).splits:
-            return self._guarded.grade(challenge, code, purpose)
-        verdict = self._split.grade(challenge, code, purpose)
-        if purpose == "feedback":
+        splits = self._evidence.of(challenge).splits
+        verdict = (self._split if splits else self._guarded).grade(challenge, code, purpose)
+        if not self._official or purpose == "feedback" or verdict.status == "infra_error":
             return verdict
-        official = self._guarded.in_process(challenge, code).official_pass
-        return replace(verdict, official_pass=official)
+        return with_official(self._fleet, challenge, code, verdict)
 
     def decision(self, challenge: Challenge) -> Decision:
         """How a region is graded, and why; its suite must work here.

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rcb_env.dataset.loading import SUITE
+from rcb_env.grading.causes import error_class
 from rcb_env.grading.isolated import messages, read_error
 from rcb_env.grading.verdict import CaseResult, Outcome
 
@@ -52,7 +53,8 @@ class Report:
             told = "" if outcome == "passed" else "the suite did not report it as passed"
             return CaseResult(test, 0, outcome, told)
         where = "".join(f"\n  {frame}" for frame in error["frames"])
-        return CaseResult(test, 0, outcome, f"{error['type']}: {error['message']}{where}")
+        told = f"{error['type']}: {error['message']}{where}"
+        return CaseResult(test, 0, outcome, told, error_class=error_class(error))
 
     def why_not_imported(self) -> str:
         """The first error of a suite that could not be imported; or ""."""

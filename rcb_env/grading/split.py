@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass, field, replace
 from rcb_env.dataset.loading import SUITE
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import BoxDied
-from rcb_env.grading.comparison import SLACK, Comparison, Operands, operands_of
+from rcb_env.grading.comparison import SLACK, Comparison, Differing, Operands, operands_of
 from rcb_env.grading.copies import Copies, copies
 from rcb_env.grading.isolated import messages, run_of
 from rcb_env.grading.outcome import Told, conclude, ended_its_box
@@ -226,7 +226,7 @@ class SplitGrading:
         trouble = report.trouble_with_reference()
         if not trouble:
             differences = self._compare(paper, found, operands, report)
-            trouble = next(iter(differences.values()), "")
+            trouble = next((found.message for found in differences.values()), "")
         return replace(
             found,
             own=operands,
@@ -265,7 +265,7 @@ class SplitGrading:
 
     def _compare(
         self, paper: Paper, reference: Reference, candidate: Operands, report: Report
-    ) -> dict[str, str]:
+    ) -> dict[str, Differing]:
         sites = self.copies(paper).sites
         return self._comparison.differences(
             paper, sites, reference.operands, reference.own, candidate, report
@@ -288,25 +288,25 @@ def _data(paper: Paper) -> dict[str, bytes]:
     return {path: data for path, data in paper.tests.items() if not path.endswith(".py")}
 
 
-def _told(reference: Report, report: Report, differences: Mapping[str, str]) -> Told:
+def _told(reference: Report, report: Report, differences: Mapping[str, Differing]) -> Told:
     results = tuple(_results(reference, report, differences))
     return Told(
         results,
         report.all_errors(),
         done=report.done,
-        differs=any(result.outcome == "failed" for result in results),
         forged=report.forged(reference),
         message=report.why_not_imported(),
     )
 
 
 def _results(
-    reference: Report, report: Report, differences: Mapping[str, str]
+    reference: Report, report: Report, differences: Mapping[str, Differing]
 ) -> Iterator[CaseResult]:
-    in_setup = differences.get("", "")
+    in_setup = differences.get("")
     for test in sorted(reference.tests("passed")):
         result = report.result(test)
         difference = differences.get(test, in_setup)
-        if result.outcome == "passed" and difference:
-            result = CaseResult(test, 0, "failed", difference)
+        if result.outcome == "passed" and difference is not None:
+            kind = difference.error_class
+            result = CaseResult(test, 0, "failed", difference.message, error_class=kind)
         yield result

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
+from rcb_env.grading.causes import class_of_status
+
 Status = Literal[
     "passed",
     "failed",
@@ -23,20 +25,6 @@ Evidence = Literal["isolated", "split", "guarded"]
 MAX_MESSAGE = 2000  # characters of a verdict's one line
 MAX_CASE_TEXT = 8000  # characters told of one test case
 OUT_OF_MEMORY = "the tests used more memory than they may"
-_ERROR_CLASSES = {  # first match along the exception's bases
-    "SyntaxError": "syntax",
-    "NameError": "name",
-    "TypeError": "type",
-    "AttributeError": "attribute",
-    "LookupError": "index_key",
-    "ImportError": "import",
-}
-_ALLOCATION_FAILED = (
-    "can't allocate memory",
-    "bad_alloc",
-    "Unable to allocate",
-    "Cannot allocate memory",
-)
 
 
 def tidy(text: str, limit: int) -> str:
@@ -65,6 +53,11 @@ class CaseResult:
     outcome: Outcome
     message: str = ""  # tells no expected value
     detail: str = ""  # the expected and the actual value, for the feedback level "full"
+    error_class: str | None = None  # why it did not pass, as in `causes.py`
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it; without a class where there is none."""
+        return {k: v for k, v in asdict(self).items() if k != "error_class" or v is not None}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", tidy(self.message, MAX_CASE_TEXT))
@@ -125,13 +118,14 @@ class Verdict:
 
     status: Status
     cases: tuple[CaseResult, ...] = ()
-    error_class: str | None = None  # syntax, name, type, attribute, index_key, import, logic, other
+    error_class: str | None = None  # of the first test that does not pass, see `causes.py`
     message: str = ""  # one line: the first thing that is wrong
     notes: tuple[str, ...] = ()  # what the grader noticed about the integrity of the run
     stdout: str = ""  # head and tail
     stderr: str = ""
     timings: Mapping[str, float] = field(default_factory=dict)  # seconds
-    official_pass: bool | None = None  # the public benchmark's own rule, where it can be applied
+    official_pass: bool | None = None  # by the public benchmark's own rule, where it was asked for
+    official_end: str = ""  # why it does not pass by that rule
     # What stands behind it. isolated, split: the answer was not where the code ran, and a pass is proven; guarded: it
     # was, and nothing was noticed. None: nothing ran, or it was stored before this was recorded.
     evidence: Evidence | None = None
@@ -139,6 +133,9 @@ class Verdict:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", tidy(self.message, MAX_MESSAGE))
+        by_status = class_of_status(self.status)
+        if by_status is not None:
+            object.__setattr__(self, "error_class", by_status)
 
     @property
     def proven(self) -> bool:
@@ -156,8 +153,10 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it; `from_dict` reads it back equal."""
-        cases = [asdict(result) for result in self.cases]
+        cases = [result.to_dict() for result in self.cases]
         told = {**asdict(self), "cases": cases, "notes": list(self.notes)}
+        if not self.official_end:
+            del told["official_end"]
         if self.score is None:
             del told["score"]
         else:
@@ -182,15 +181,3 @@ class Verdict:
             return cls(**{**data, **more})
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a stored verdict: {error}") from None
-
-
-def is_out_of_memory(error: Mapping[str, Any]) -> bool:
-    """Whether a described exception (`case_run.describe`) says that an allocation failed."""
-    return "MemoryError" in error["kinds"] or any(
-        text in error["message"] for text in _ALLOCATION_FAILED
-    )
-
-
-def error_class(kinds: list[str]) -> str:
-    """The class of an exception, from the names of its type and its bases."""
-    return next((_ERROR_CLASSES[kind] for kind in kinds if kind in _ERROR_CLASSES), "other")

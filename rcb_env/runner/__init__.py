@@ -10,6 +10,7 @@
     confine.py   what a process does to itself: limits, and not being readable by its siblings
     case_run.py  what a test run executes: cases on one side, the judge's comparison on the other
     suite_run.py what a test run of a public folder executes: its unittest suite
+    official_run.py  the same suite as the public harness runs it: a script, and its exit code
     split_run.py the same in two boxes: what the suite compares is sent out; operands.py: as what
     open_run.py  what a run of an open challenge executes: the submission on one side, the judge on the other
     conversation.py  a run that says things to the host while it lasts, and is answered

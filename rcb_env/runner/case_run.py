@@ -99,14 +99,15 @@ def judge(argument: bytes, result: BinaryIO) -> None:
     outcomes = []
     for record, blob in zip(reference, blobs, strict=False):
         key = (record["case"], record["seed"])
-        outcome, message, detail = _judge_one(record, blob, theirs.get(key), checks)
+        outcome, found = _judge_one(record, blob, theirs.get(key), checks)
         outcomes.append(
             {
                 "case": key[0],
                 "seed": key[1],
                 "outcome": outcome,
-                "message": message,
-                "detail": detail,
+                "message": found.message,
+                "detail": found.detail,
+                "error_class": found.error_class if outcome == "failed" else None,
             }
         )
     result.write(wire.pack({"outcomes": outcomes}))
@@ -117,38 +118,40 @@ def _judge_one(
     blob: bytes,
     theirs: tuple[Mapping[str, Any], bytes] | None,
     checks: tuple[cases.Check, ...],
-) -> tuple[str, str, str]:
+) -> tuple[str, cases.Difference]:
     if theirs is None:
-        return "not_run", "the tests ended before this case", ""
+        return "not_run", cases.Difference("the tests ended before this case")
     error = theirs[0]["error"]
     if error is not None:
         where = "".join(f"\n  {frame}" for frame in error["frames"])
-        return "error", f"{error['type']}: {error['message']}{where}", ""
+        return "error", cases.Difference(f"{error['type']}: {error['message']}{where}")
     same = theirs[1] == blob
     asked = [check for check in checks if check.case == record["case"]]
     if same and not asked:
-        return "passed", "", ""
+        return "passed", cases.Difference("")
     if cases.tree_bytes(theirs[1]) > _MORE_TREE * cases.tree_bytes(blob) + _FREE_TREE_BYTES:
-        return "failed", "the outputs hold far more values than they should", ""
+        told = "the outputs hold far more values than they should"
+        return "failed", cases.Difference(told, error_class="shape")
     try:
         got = cases.decode(theirs[1])
     except ValueError as problem:
-        return "failed", str(problem)[:MAX_TEXT], ""
+        return "failed", cases.Difference(str(problem)[:MAX_TEXT])
     want = cases.decode(blob)
     if record["compare"] and not same:
         try:
             found = cases.difference(want, got, rtol=record["rtol"], atol=record["atol"])
         except Exception as problem:  # a number no float can hold, for instance
-            return "failed", f"the outputs cannot be compared ({type(problem).__name__})", ""
+            told = f"the outputs cannot be compared ({type(problem).__name__})"
+            return "failed", cases.Difference(told)
         if found is not None:
-            return "failed", found.message, found.detail
+            return "failed", found
     for check in asked:
         try:
             check.function(got, want)
         except Exception as problem:
             text = str(problem)[:MAX_TEXT] or type(problem).__name__
-            return "failed", f"check {check.name}: {text}", ""
-    return "passed", "", ""
+            return "failed", cases.Difference(f"check {check.name}: {text}")
+    return "passed", cases.Difference("")
 
 
 def parse(data: bytes) -> wire.Message:

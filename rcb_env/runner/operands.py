@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from rcb_env.cases import Difference
+
 _MAX_DEPTH = 20
 _EXACT = (0.0, 0.0)
 _LENIENT = (
@@ -82,8 +84,8 @@ def agree(
     settings: Mapping[str, Any],
     want: Any,
     got: Any,
-) -> str:
-    """Why an operand is not the reference's, by the comparison called `name`; "" when it is.
+) -> Difference | None:
+    """Why an operand is not the reference's, by the comparison called `name`; None when it is.
 
     Args:
         name: the function that compares.
@@ -94,62 +96,75 @@ def agree(
     return _compare(name, settings, want, got, "")
 
 
-def _compare(name: str, settings: Mapping[str, Any], want: Any, got: Any, place: str) -> str:
+def _compare(
+    name: str, settings: Mapping[str, Any], want: Any, got: Any, place: str
+) -> Difference | None:
+    where = place or "the value"
     if isinstance(want, np.ndarray) or isinstance(got, np.ndarray):
         return _arrays(name, settings, want, got, place)
     if isinstance(want, list | tuple):
-        if type(want) is not type(got) or len(want) != len(got):
-            return f"{place or 'the value'} is another sequence, or of another length"
+        if type(want) is not type(got):
+            return Difference(f"{where} is another sequence", error_class="type")
+        if len(want) != len(got):
+            return Difference(f"{where} is of another length", error_class="shape")
         pairs = enumerate(zip(want, got, strict=True))
         return next(
-            (t for i, (w, g) in pairs if (t := _compare(name, settings, w, g, f"{place}[{i}]"))), ""
+            (t for i, (w, g) in pairs if (t := _compare(name, settings, w, g, f"{place}[{i}]"))),
+            None,
         )
     if isinstance(want, Mapping):
-        if not isinstance(got, Mapping) or set(want) != set(got):
-            return f"{place or 'the value'} is of another kind, or has other keys"
+        if not isinstance(got, Mapping):
+            return Difference(f"{where} is of another kind", error_class="type")
+        if set(want) != set(got):
+            return Difference(f"{where} has other keys")
         return next(
             (t for k in want if (t := _compare(name, settings, want[k], got[k], f"{place}.{k}"))),
-            "",
+            None,
         )
     numbers = bool | int | float | complex
     if isinstance(want, numbers) and isinstance(got, numbers):
         if want == got or (want != want and got != got):
-            return ""
+            return None
         rtol, atol = _tolerance(name, settings, "float64")
         if (rtol or atol) and not isinstance(want, bool) and not isinstance(got, bool):
-            return "" if bool(np.isclose(got, want, rtol=rtol, atol=atol)) else _differs(place)
-        return _differs(place)
-    return "" if type(want) is type(got) and want == got else _differs(place)
+            close = bool(np.isclose(got, want, rtol=rtol, atol=atol))
+            return None if close else Difference(f"{where} differs")
+        return Difference(f"{where} differs")
+    if type(want) is not type(got):
+        return Difference(f"{where} is of another kind", error_class="type")
+    return None if want == got else Difference(f"{where} differs")
 
 
-def _arrays(name: str, settings: Mapping[str, Any], want: Any, got: Any, place: str) -> str:
+def _arrays(
+    name: str, settings: Mapping[str, Any], want: Any, got: Any, place: str
+) -> Difference | None:
+    where = place or "the value"
     numbers = bool | int | float | complex
     if not all(isinstance(one, np.ndarray | numbers) for one in (want, got)):
-        return f"{place or 'the value'} is of another kind"
+        return Difference(f"{where} is of another kind", error_class="type")
     kinds = [getattr(one, "dtype_name", "") or np.asarray(one).dtype.name for one in (want, got)]
     if name in ("assert_close", "equal") and kinds[0] != kinds[1]:
-        return f"{place or 'the value'} has another dtype"
+        return Difference(f"{where} has another dtype", error_class="type")
     want, got = np.asarray(want), np.asarray(got)
+    another_shape = Difference(f"{where} has another shape: {list(got.shape)}", error_class="shape")
     try:
         shape = np.broadcast_shapes(want.shape, got.shape)
     except ValueError:
-        return f"{place or 'the value'} has another shape: {list(got.shape)}"
+        return another_shape
     strict = name in ("assert_close", "equal", "array_equal")
     if (strict and want.shape != got.shape) or int(np.prod(shape)) > max(want.size, got.size):
-        return f"{place or 'the value'} has another shape: {list(got.shape)}"
+        return another_shape
     if (want.size == 0) != (got.size == 0):
-        return f"{place or 'the value'} has another shape: {list(got.shape)}"
+        return another_shape
     if want.dtype.kind in "fc" or got.dtype.kind in "fc":
         rtol, atol = _tolerance(name, settings, kinds[0])
         wrong = ~np.isclose(got, want, rtol=rtol, atol=atol, equal_nan=True)
     else:
         wrong = np.asarray(want != got)
     count = int(np.count_nonzero(wrong))
-    return f"{count} of {wrong.size} values of {place or 'it'} differ" if count else ""
-
-
-def _differs(place: str) -> str:
-    return f"{place or 'the value'} differs"
+    if not count:
+        return None
+    return Difference(f"{count} of {wrong.size} values of {place or 'it'} differ")
 
 
 def _tolerance(name: str, settings: Mapping[str, Any], dtype: str) -> tuple[float, float]:

@@ -20,6 +20,7 @@ import random
 import sys
 import unittest
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
@@ -61,25 +62,27 @@ def judge(argument: bytes, result: BinaryIO) -> None:
     blobs hold the reference's operands, the candidate's, and those of the reference that name a limit, if one matters.
     """
     header, blobs = parse(argument)
-    told: dict[str, str] = {}
+    told: dict[str, tuple[str, str]] = {}
     for index, pair in enumerate(header["pairs"]):
         if pair["test"] not in told:
             found = _judge_one(pair, *blobs[3 * index : 3 * index + 3])
             if found:
-                told[pair["test"]] = found
+                where = f"{pair['name']} in line {pair['line']}"
+                told[pair["test"]] = (f"{where}: {found.message}", found.error_class)
     result.write(wire.pack({"differences": told}))
 
 
-def _judge_one(pair: Mapping[str, Any], wanted: bytes, given: bytes, limit: bytes) -> str:
-    where = f"{pair['name']} in line {pair['line']}"
+def _judge_one(
+    pair: Mapping[str, Any], wanted: bytes, given: bytes, limit: bytes
+) -> cases.Difference | None:
     try:
         want, got = cases.decode(wanted), cases.decode(given)
         operands, settings = want["operands"], dict(want["settings"])
         theirs = got["operands"]
         if type(theirs) is not tuple or len(theirs) != len(operands):
-            return f"{where}: other operands"
+            return cases.Difference("other operands")
     except (ValueError, KeyError, TypeError, AttributeError):
-        return f"{where}: the operands cannot be read"
+        return cases.Difference("the operands cannot be read")
     if limit:
         settings["limit"] = _limit(limit, squared=pair["squared"])
     for index, (one, other) in enumerate(zip(operands, theirs, strict=True)):
@@ -88,10 +91,10 @@ def _judge_one(pair: Mapping[str, Any], wanted: bytes, given: bytes, limit: byte
         try:
             found = agree(pair["name"], settings, one, other)
         except Exception as error:  # a number no float can hold, for instance
-            found = f"it cannot be compared ({type(error).__name__})"
+            found = cases.Difference(f"it cannot be compared ({type(error).__name__})")
         if found:
-            return f"{where}: operand {index + 1}: {found}"
-    return ""
+            return replace(found, message=f"operand {index + 1}: {found.message}")
+    return None
 
 
 def _limit(data: bytes, *, squared: bool) -> float:

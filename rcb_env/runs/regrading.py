@@ -47,6 +47,7 @@ def grade_completions(
     papers: Sequence[str] = (),
     challenges: Sequence[str] = (),
     rules: Rules = Rules(),  # noqa: B008 - frozen
+    official: bool = False,
     sandbox: str = "auto",
     workers: int = 1,
     resume: bool = False,
@@ -65,6 +66,7 @@ def grade_completions(
         papers: only these papers; what the file lacks of them counts as missing.
         challenges: only these challenges, likewise.
         rules: by its extractor code is found in replies.
+        official: put the public benchmark's own verdict beside each of ours; of public folders only.
         sandbox: a maker's name, or "auto".
         workers: gradings at once.
         resume: continue a run made from the same file.
@@ -90,10 +92,8 @@ def grade_completions(
         order = {challenge.id: i for i, challenge in enumerate(loaded.challenges)}
         ordered = sorted(lines, key=lambda pair: (order[pair[0]], pair[1]))
         pairs = [(loaded.challenge(id), sample) for id, sample in ordered]
-    chosen_rules = rules.chosen()
-    config = _config(
-        "file:" + path.name, None, pairs, file_sha256=file_digest(path), **chosen_rules
-    )
+    more = {**rules.chosen(), **_official(official, pairs, dataset)}
+    config = _config("file:" + path.name, None, pairs, file_sha256=file_digest(path), **more)
     source = _File(path, lines, rules.extractor)
     return _judge(
         config,
@@ -101,6 +101,7 @@ def grade_completions(
         source.episode,
         run_record(config, pairs, loaded, dataset, file=str(path)),
         Path(folder),
+        official=official,
         sandbox=sandbox,
         workers=workers,
         resume=resume,
@@ -113,6 +114,7 @@ def regrade(
     folder: str | Path,
     *,
     dataset: str | None = None,
+    official: bool = False,
     sandbox: str = "auto",
     workers: int = 1,
     resume: bool = False,
@@ -127,6 +129,7 @@ def regrade(
         run: the run directory to read; it is not changed.
         folder: the run directory to make.
         dataset: name or folder; None: the one the run was made with.
+        official: as in `grade_completions`.
         sandbox: a maker's name, or "auto".
         workers: gradings at once.
         resume: continue a regrading of the same run.
@@ -155,7 +158,11 @@ def regrade(
     ]
     before = old.record["config"]
     config = _config(
-        str(before.get("agent", "")), before.get("model"), pairs, regraded=str(Path(run).resolve())
+        str(before.get("agent", "")),
+        before.get("model"),
+        pairs,
+        regraded=str(Path(run).resolve()),
+        **_official(official, pairs, source),
     )
     stored = _Stored(old)
     return _judge(
@@ -164,6 +171,7 @@ def regrade(
         stored.episode,
         run_record(config, pairs, loaded, source, regraded=str(run)),
         Path(folder),
+        official=official,
         sandbox=sandbox,
         workers=workers,
         resume=resume,
@@ -250,6 +258,7 @@ def _judge(
     record: Mapping[str, Any],
     folder: Path,
     *,
+    official: bool,
     sandbox: str,
     workers: int,
     resume: bool,
@@ -258,7 +267,7 @@ def _judge(
     """Grade what is there, into a new or resumed run directory."""
     if workers < 1:
         raise UsageError(f"workers is {workers}; it must be at least 1")
-    with Grader(sandbox, workers=workers, run=folder.name) as grader:
+    with Grader(sandbox, workers=workers, run=folder.name, official=official) as grader:
 
         def play(job: Job, trajectory: Trajectory) -> Episode:
             made = episode(job, lambda code: grader.grade(job.challenge, code, final=True))
@@ -282,7 +291,7 @@ def _judge(
 
 
 def _config(
-    agent: str, model: object, pairs: Sequence[tuple[Challenge, int]], **more: str
+    agent: str, model: object, pairs: Sequence[tuple[Challenge, int]], **more: object
 ) -> dict[str, Any]:
     challenges = list({challenge.id: challenge for challenge, _ in pairs}.values())
     return {
@@ -292,6 +301,23 @@ def _config(
         "pairs": len(pairs),
         **more,
     }
+
+
+def _official(
+    wanted: bool, pairs: Sequence[tuple[Challenge, int]], dataset: str
+) -> dict[str, object]:
+    """What the config says of the public benchmark's verdicts.
+
+    Raises:
+        UsageError: there is no such verdict on any of these challenges.
+    """
+    if not wanted:
+        return {}
+    if not any(challenge.paper.layout == "paper2code" for challenge, _ in pairs):
+        raise UsageError(
+            f"--official is for folders of the public benchmark, and {dataset} has none: leave it out"
+        )
+    return {"official": True}
 
 
 def _scan(path: Path, dataset: Dataset) -> dict[tuple[str, int], int]:

@@ -26,6 +26,7 @@ _SERVED = (
     "runner.main",
     "runner.case_run",
     "runner.suite_run",
+    "runner.official_run",
     "runner.operands",
     "runner.split_run",
     "runner.conversation",

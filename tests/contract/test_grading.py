@@ -112,9 +112,10 @@ def test_a_region_without_code_is_no_change(
 @pytest.mark.parametrize(
     ("code", "error_class", "message"),
     [
-        ("    return x * factor\n", "logic", "values differ"),
-        ("    return (x * factor + 1).double()\n", "logic", "the dtype differs"),
-        ("    return (x * factor + 1)[:2]\n", "logic", "the shape differs"),
+        ("    return x * factor\n", "value", "values differ"),
+        ("    return (x * factor + 1).double()\n", "type", "the dtype differs"),
+        ("    return (x * factor + 1)[:2]\n", "shape", "the shape differs"),
+        ("    return x * factor + torch.ones(2)\n", "shape", "RuntimeError: The size of tensor"),
         ("    return x * * factor\n", "syntax", "SyntaxError"),
         ("    y = 1\n  return y\n", "syntax", "IndentationError"),
         ("    return z\n", "name", "NameError: name 'z' is not defined"),
@@ -123,7 +124,7 @@ def test_a_region_without_code_is_no_change(
         ("    return {}[x]\n", "index_key", "KeyError"),
         ("    import nothing_like_this\n", "import", "ModuleNotFoundError"),
         ("    raise RuntimeError('no')\n", "other", "RuntimeError: no"),
-        ("    pass\n", "attribute", "differs"),
+        ("    pass\n", "type", "the type differs"),
     ],
 )
 def test_a_wrong_region_fails_with_its_class_and_its_first_message(
@@ -279,7 +280,7 @@ def test_objects_that_equal_everything_gain_nothing(grader: Grader, challenge: C
         "    torch.allclose = torch.equal = lambda *a, **k: True\n"
         "    return (x * 0).as_subclass(Same)\n"
     )
-    assert grade(grader, challenge, code).error_class == "logic"
+    assert grade(grader, challenge, code).error_class == "value"
 
 
 def test_forged_records_without_the_right_numbers_are_no_pass(

@@ -109,7 +109,7 @@ def challenge(root: Path) -> Challenge:
 
 @pytest.fixture(scope="module")
 def grader() -> Iterator[Grader]:
-    with Grader() as made:
+    with Grader(official=True) as made:
         yield made
 
 
@@ -133,11 +133,13 @@ def test_the_reference_passes_by_our_rule_and_by_the_public_one(
 @pytest.mark.parametrize(
     ("code", "error_class", "outcomes"),
     [
-        ("    return x * factor\n", "logic", ["failed", "failed"]),
-        ("    return x * factor + (1 if x.dim() else 2)\n", "logic", ["passed", "failed"]),
+        ("    return x * factor\n", "value", ["failed", "failed"]),
+        ("    return x * factor + (1 if x.dim() else 2)\n", "value", ["passed", "failed"]),
         ("    return z\n", "name", ["error", "error"]),
+        ("    return x.repeat(2) * factor + 1\n", "shape", ["error", "error"]),
+        ("    return x * factor + torch.ones(2)\n", "shape", ["error", "error"]),
         ("    return (\n", "syntax", ["not_run", "not_run"]),
-        ("    import unittest\n    raise unittest.SkipTest('no')\n", "logic", ["not_run"] * 2),
+        ("    import unittest\n    raise unittest.SkipTest('no')\n", "value", ["not_run"] * 2),
     ],
 )
 def test_a_wrong_region_fails_with_its_class_and_the_outcome_of_every_test(
@@ -202,7 +204,6 @@ def test_a_disabled_suite_is_found_out(grader: Grader, challenge: Challenge) -> 
     """Case C045: whatever reports failures was replaced, so the canary goes unreported too."""
     verdict = grade(grader, challenge, FORGES_THE_RECORD)
     assert verdict.status == "tampered", verdict
-    assert verdict.official_pass is True
 
 
 def test_a_comparison_patched_during_the_tests_is_no_pass(
@@ -274,7 +275,7 @@ sys.path_importer_cache.clear()
 
 @pytest.fixture(scope="module")
 def any_grader(maker_name: str) -> Iterator[Grader]:
-    with Grader(maker_name) as made:
+    with Grader(maker_name, official=True) as made:
         yield made
 
 
@@ -306,7 +307,6 @@ def test_a_module_put_beside_the_suite_is_of_no_use(any_grader: Grader, tmp_path
     for name in ("unittest", "random", "numpy", "torch"):
         verdict = grade(any_grader, challenge, SHADOWS.replace("NAME", repr(name)))
         assert verdict.status == ("tampered" if name == "numpy" else "failed"), (name, verdict)
-        assert verdict.official_pass is (name in ("unittest", "numpy")), (name, verdict)
     assert grade(any_grader, challenge, RIGHT).passed
 
 
@@ -383,7 +383,7 @@ class TestScale(unittest.TestCase):
     assert verdict.notes == ()
     assert grade(any_grader, challenge, RIGHT).passed
     wrong = grade(any_grader, challenge, "    return x * factor\n")
-    assert (wrong.status, wrong.error_class) == ("failed", "logic")
+    assert (wrong.status, wrong.error_class) == ("failed", "value")
 
 
 def test_a_region_that_no_test_looks_at_passes_when_it_is_emptied(

@@ -119,7 +119,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def grader() -> Iterator[Grader]:
-    with Grader() as made:
+    with Grader(official=True) as made:
         yield made
 
 
@@ -161,15 +161,16 @@ def test_another_right_answer_passes(grader: Grader, root: Path, body: str, fina
 @pytest.mark.parametrize(
     ("body", "error_class", "told"),
     [
-        ("    return x * factor\n", "logic", "assertLess in line 29"),
+        ("    return x * factor\n", "value", "assertLess in line 29"),
         (
             "    return x * factor + 1.01\n",
-            "logic",
+            "value",
             "TestScale.test_distance: - in line 28: operand 1",
         ),
         ("    return z\n", "name", "NameError: name 'z' is not defined"),
+        ("    return x[:2] * factor + 1\n", "shape", "size"),
         ("    return (\n", "syntax", "SyntaxError"),
-        ("    import unittest\n    raise unittest.SkipTest('no')\n", "logic", "did not report it"),
+        ("    import unittest\n    raise unittest.SkipTest('no')\n", "value", "did not report it"),
         ("    import os\n    os._exit(0)\n", "other", "did not complete"),
     ],
 )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from rcb_env import cases
+from rcb_env.cases import Difference
 from rcb_env.runner.operands import agree, plain
 
 
@@ -63,7 +64,7 @@ def test_an_operand_is_compared_as_the_suite_would(
     name: str, settings: dict[str, Any], want: Any, got: Any, same: bool
 ) -> None:
     found = agree(name, settings, sent(want), sent(got))
-    assert (found == "") is same, found
+    assert (found is None) is same, found
 
 
 def test_what_has_no_plain_form_is_its_types_name_and_raises_nothing() -> None:
@@ -78,5 +79,6 @@ def test_what_has_no_plain_form_is_its_types_name_and_raises_nothing() -> None:
 
 
 def test_what_is_told_holds_no_expected_value() -> None:
-    assert agree("allclose", {}, np.full(3, 777.0), np.zeros(3)) == "3 of 3 values of it differ"
-    assert agree("assertEqual", {}, {"a": [777]}, {"a": [1]}) == ".a[0] differs"
+    found = agree("allclose", {}, np.full(3, 777.0), np.zeros(3))
+    assert found == Difference("3 of 3 values of it differ")
+    assert agree("assertEqual", {}, {"a": [777]}, {"a": [1]}) == Difference(".a[0] differs")

@@ -14,7 +14,7 @@ from rcb_env.sandbox.box import RunResult
 
 RUN = RunResult("exit", 0, b"", "out", "err", (), 1.0)
 GOOD = Told((CaseResult("one", 0, "passed"), CaseResult("two", 0, "passed")))
-DIFFERS = replace(GOOD, results=(CaseResult("one", 0, "failed", "it differs\nhere"),), differs=True)
+DIFFERS = replace(GOOD, results=(CaseResult("one", 0, "failed", "it differs\nhere"),))
 
 
 def error(kind: str, message: str = "") -> dict[str, Any]:
@@ -28,14 +28,15 @@ def decided(run: RunResult, told: Told) -> tuple[str, str | None, str]:
 
 def test_what_passes_passes() -> None:
     assert decided(RUN, GOOD) == ("passed", None, "")
-    assert decided(RUN, replace(GOOD, complete=False)) == ("failed", "logic", "")
+    assert decided(RUN, replace(GOOD, complete=False)) == ("failed", "value", "")
 
 
 @pytest.mark.parametrize("ended", ["timeout", "memory"])
 def test_a_limit_is_told_before_anything_the_run_said(ended: Literal["timeout", "memory"]) -> None:
     told = replace(DIFFERS, forged="it was forged", errors=[error("NameError")])
     status, kind, _ = decided(replace(RUN, ended=ended), told)
-    assert (status, kind) == ({"timeout": "timeout", "memory": "out_of_memory"}[ended], None)
+    wanted = {"timeout": ("timeout", "time"), "memory": ("out_of_memory", "memory")}
+    assert (status, kind) == wanted[ended]
 
 
 def test_a_failed_allocation_is_out_of_memory_and_no_error_of_the_code() -> None:
@@ -55,14 +56,17 @@ def test_a_forged_report_counts_only_if_the_run_came_to_its_end() -> None:
     )
 
 
-def test_a_failed_comparison_names_the_class_before_an_exception_does() -> None:
-    assert decided(RUN, replace(DIFFERS, errors=[error("NameError")]))[1] == "logic"
-    assert decided(RUN, replace(DIFFERS, differs=False, errors=[error("NameError")]))[1] == "name"
-    assert decided(RUN, DIFFERS) == ("failed", "logic", "one: it differs")
+def test_the_first_test_that_does_not_pass_names_the_class() -> None:
+    shape = CaseResult("one", 0, "failed", "it differs\nhere", error_class="shape")
+    assert decided(RUN, replace(GOOD, results=(shape,))) == ("failed", "shape", "one: it differs")
+    both = replace(GOOD, results=(shape,), errors=[error("NameError")])
+    assert decided(RUN, both)[1] == "shape"
+    assert decided(RUN, replace(DIFFERS, errors=[error("NameError")]))[1] == "name"
+    assert decided(RUN, DIFFERS) == ("failed", "value", "one: it differs")
 
 
 def test_code_that_asks_to_exit_is_told_so() -> None:
-    told = replace(DIFFERS, differs=False, errors=[error("SystemExit", "3")])
+    told = replace(DIFFERS, errors=[error("SystemExit", "3")])
     assert decided(RUN, told)[2] == "the tests did not complete: the code called sys.exit(3)"
 
 
