@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rcb_env.cli import completion, forms, options
+from rcb_env.cli import analyses, completion, forms, options
 from rcb_env.cli.output import console, echo
 
 if TYPE_CHECKING:
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 )
 @click.option("--brief", is_flag=True, help="Print only the table with one row per run.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print one row per planned episode of one run.")
+@click.option(
+    "--by",
+    "question",
+    type=click.Choice(tuple(analyses.BY)),
+    help="Answer one question instead. error: why answers were wrong, and what feedback mends. official: where the"
+    " public benchmark's verdicts differ from ours, and why (of runs that `rcb grade --official` made).",
+)
 @options.hierarchical
 @forms.options
 @options.as_json
@@ -31,6 +38,7 @@ def report(
     runs: Sequence[str],
     brief: bool,
     as_csv: bool,
+    question: str | None,
     hierarchical: bool,
     as_json: bool,
     **other_forms: Any,
@@ -55,6 +63,10 @@ def report(
         tell_problems(stores)
         return
     by_name = dict(zip(names_of([store.folder for store in stores]), stores, strict=True))
+    if question is not None:
+        analyses.report_by(question, by_name, other_forms, as_json=as_json)
+        tell_problems(stores)
+        return
     read = functools.cache(lambda: sheets.numbers(by_name, hierarchical=hierarchical))
     if forms.give(
         other_forms,

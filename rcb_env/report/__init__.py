@@ -15,6 +15,8 @@ ranks.py       ranks with their uncertainty
 contamination.py  knowledge cutoffs against the days on which papers and code became public
 model_facts.py  price and cutoff of a run's model
 disagreements.py  equal answers that two runs judged differently
+error_classes.py  why answers were wrong, and what feedback mends
+parity.py      the public benchmark's verdicts beside ours
 slices.py      rates of parts of a run: by size, scope, nesting
 sheets.py      reports as plain tables of text: Markdown, LaTeX, pages
 tables.py      runs as tables in a terminal; pair_tables.py: two of them; item_tables.py: challenges as items; board_tables.py: the leaderboard

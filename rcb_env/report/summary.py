@@ -76,7 +76,7 @@ class Totals:
         self.estimated = self.estimated or bool(usage.get("estimated"))
         self.end_reasons[str(episode.get("end_reason") or "unknown")] += 1
         error_class = (episode.get("verdict") or {}).get("error_class")
-        if error_class:
+        if error_class and episode.get("status") == "failed":  # a limit is a state of its own
             self.error_classes[str(error_class)] += 1
         if episode.get("status") == "passed":
             evidence = (episode.get("verdict") or {}).get("evidence")

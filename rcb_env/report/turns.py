@@ -49,6 +49,7 @@ class _Tests(_Record):
     status: str | None = None
     passed: int = Field(0, ge=0)
     total: int | None = None
+    error_class: str | None = None
 
 
 class Step(_Record):
@@ -58,6 +59,8 @@ class Step(_Record):
     text: str
     error: bool
     tests: _Tests | None = None
+    code_hash: str = ""
+    """Of the region after the step."""
     tokens: int = Field(0, ge=0)
     said: str = ""
     """The model's words beside the call."""

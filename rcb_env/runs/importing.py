@@ -28,7 +28,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Challenge, Dataset
 from rcb_env.errors import UsageError, unknown
-from rcb_env.grading.verdict import Status, Verdict, error_class
+from rcb_env.grading.causes import error_class
+from rcb_env.grading.verdict import Status, Verdict, 
 from rcb_env.play.record import Episode
 from rcb_env.runs.durable import file_digest
 from rcb_env.runs.plan import Job, challenges_digest, jobs, now, run_record
@@ -40,7 +41,7 @@ AGENT = "imported"
 _TIMED_OUT = 124
 _TAIL_CHARS = 4000  # of what tests printed
 _RAISED = re.compile(
-    r"^(?:\w+\.)*(\w*(?:Error|Exception|Interrupt|Iteration|Exit))\b", re.MULTILINE
+    r"^(?:\w+\.)*(\w*(?:Error|Exception|Interrupt|Iteration|Exit))\b(?:: (.*))?", re.MULTILINE
 )
 
 
@@ -186,12 +187,11 @@ def _verdict(result: _Result) -> Verdict:
 def _class_of(stderr: str) -> str | None:
     """The class of the last exception that tests printed; None: none of Python's own."""
     raised = _RAISED.findall(stderr)
-    kind = getattr(builtins, raised[-1], None) if raised else None
+    kind = getattr(builtins, raised[-1][0], None) if raised else None
     if not (isinstance(kind, type) and issubclass(kind, BaseException)):
         return None
-    if issubclass(kind, AssertionError):
-        return "logic"
-    return error_class([base.__name__ for base in kind.__mro__])
+    kinds = [base.__name__ for base in kind.__mro__]
+    return error_class({"kinds": kinds, "message": raised[-1][1]})
 
 
 # --- the two files ----------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import altair as alt
 import vl_convert
 
 from rcb_env.errors import StoreError
+from rcb_env.report.error_classes import ErrorClasses
 from rcb_env.report.scoring import Rate
 from rcb_env.report.sheets import Curve, ending_shares
 from rcb_env.report.slices import Slice
@@ -183,6 +184,40 @@ def endings(summaries: Mapping[str, RunSummary]) -> Drawn | None:
     chart = (bars + words).properties(width=_WIDTH - 60, height=alt.Step(14))
     about = "Shares of episodes by how they ended; the sheet beside it has the numbers."
     return _drawn("endings", "What went wrong", about, chart)
+
+
+def error_classes(found: ErrorClasses) -> Drawn:
+    """Shares of wrong answers by class, one bar a run; each part says its share."""
+    shares = found.shares()
+    order = found.found
+    rows: list[dict[str, Any]] = []
+    for run, parts in shares.items():
+        before = 0.0
+        for name in order:
+            if share := parts.get(name, 0.0):
+                rows.append(
+                    {"run": plain(run), "class": name, "low": before, "high": before + share}
+                    | {
+                        "middle": before + share / 2,
+                        "words": f"{name} {share:.0f}" if share >= 9 else "",
+                    }
+                )
+                before += share
+    scale = alt.Scale(domain=order, range=_ranged(_COLOURS, order))
+    y = alt.Y("run:N", title=None, sort=_order(shares), axis=_names())
+    x = alt.Scale(domain=[0, 100])
+    base = alt.Chart(_data(rows)).encode(y=y)
+    bars = base.mark_bar(stroke="white", strokeWidth=1).encode(
+        x=alt.X("low:Q", title="percent of the wrong answers", scale=x),
+        x2="high:Q",
+        color=alt.Color("class:N", scale=scale, legend=alt.Legend(title=None)),
+    )
+    words = base.mark_text(fontSize=10, color="#1f2328").encode(
+        x=alt.X("middle:Q", title="percent of the wrong answers", scale=x), text="words:N"
+    )
+    chart = (bars + words).properties(width=_WIDTH - 60, height=alt.Step(34))
+    about = "Shares of wrong answers by error class, one bar a run; the sheet beside it has the numbers."
+    return _drawn("error-classes", "Error classes of wrong answers", about, chart)
 
 
 def effort(curve: Curve) -> Drawn:

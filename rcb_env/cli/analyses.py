@@ -1,0 +1,90 @@
+"""`rcb report --by`: one question about runs, in every form that a report has."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rcb_env.cli import forms
+from rcb_env.cli.output import console, echo
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rcb_env.report.sheets import Sheet
+    from rcb_env.runs.store import RunStore
+    from rcb_env.view.charts import Drawn
+
+BY = {
+    "error": ("error_classes", "Why answers were wrong"),
+    "official": ("parity", "Our verdicts and the public benchmark's"),
+}
+"""Name of a question -> module of `rcb_env.report` that answers it, and a title."""
+
+
+class Analysis(Protocol):
+    """What such a module's `read` gives."""
+
+    def sheets(self) -> Sequence[Sheet]:
+        """As tables."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it: an entry a run."""
+
+
+def report_by(
+    question: str, stores: Mapping[str, RunStore], other_forms: dict[str, Any], *, as_json: bool
+) -> None:
+    """Print the answer to a question about some runs, or write it in the forms that were asked for.
+
+    Args:
+        question: a key of `BY`.
+        stores: runs by the names they are given.
+        other_forms: as `forms.options` gives them.
+        as_json: one object a line, one for each run.
+
+    Raises:
+        UsageError: the runs do not hold what is asked for.
+        StoreError: a run cannot be read, or a file not be written.
+    """
+    module, title = BY[question]
+    found: Analysis = importlib.import_module(f"rcb_env.report.{module}").read(stores)
+    sheets = functools.cache(lambda: list(found.sheets()))
+    if forms.give(
+        other_forms,
+        f"{title}: {', '.join(stores)}",
+        sheets,
+        lambda document: [document.Section(title, _drawn(question, found), sheets())],
+    ):
+        return
+    if as_json:
+        for name, told in found.to_dict().items():
+            echo(json.dumps({"run": str(stores[name].folder), question: told}))
+        return
+    _print(console(), sheets())
+
+
+def _drawn(question: str, found: Any) -> list[Drawn]:
+    from rcb_env.view import charts
+
+    if question != "error" or not found.found:
+        return []
+    return [charts.error_classes(found)]
+
+
+def _print(shown: Console, sheets: Sequence[Sheet]) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    for sheet in sheets:
+        table = Table(title=escape(sheet.title), title_justify="left")
+        for number, name in enumerate(sheet.columns):
+            table.add_column(escape(name), justify="right" if number else "left", overflow="fold")
+        for row in sheet.rows:
+            table.add_row(*map(escape, row))
+        shown.print(table)
+        if sheet.note:
+            shown.print(sheet.note, markup=False, highlight=False, soft_wrap=True)
