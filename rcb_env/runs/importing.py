@@ -29,7 +29,7 @@ from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Challenge, Dataset
 from rcb_env.errors import UsageError, unknown
 from rcb_env.grading.causes import error_class
-from rcb_env.grading.verdict import Status, Verdict, 
+from rcb_env.grading.verdict import Status, Verdict
 from rcb_env.play.record import Episode
 from rcb_env.runs.durable import file_digest
 from rcb_env.runs.plan import Job, challenges_digest, jobs, now, run_record
