@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pydantic import model_validator
 
 from rcb_env.certify.problem import Problem
+from rcb_env.dataset.certified import ANSWERS
 from rcb_env.dataset.metadata import Document, Strict, Words, read_yaml
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import PaperError
 from rcb_env.grading.verdict import Verdict
 
-ANSWERS_FILE = "tests/answers.yaml"
 _REFUSED = ("failed logic", "failed other")  # other values, or an error that the code itself raises
 
 
@@ -78,7 +78,7 @@ class Answers:
     def __init__(self, paper: Paper) -> None:
         self.problems: list[Problem] = []
         self.entries: list[Answer] = []
-        path = paper.root / ANSWERS_FILE
+        path = paper.root / ANSWERS
         if not path.is_file():
             return
         try:

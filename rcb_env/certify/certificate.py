@@ -15,7 +15,6 @@ Not covered: how anything is found out (run.py).
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import platform
 from collections.abc import Iterable, Mapping
@@ -23,14 +22,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from rcb_env.certify.answers import ANSWERS_FILE
+from rcb_env.certify.nothing import Attempt
 from rcb_env.certify.problem import Problem
-from rcb_env.certify.reasons import SURVIVORS_FILE
+from rcb_env.dataset.certified import content_of
 from rcb_env.dataset.joint import in_all_scopes
 from rcb_env.dataset.papers import Paper
 from rcb_env.dataset.scopes import scope_of
 from rcb_env.errors import UsageError
 from rcb_env.grading.code import grading_code
+from rcb_env.grading.worth import Worth
 from rcb_env.sandbox import images
 
 Depth = Literal["light", "quick", "full"]
@@ -54,16 +54,31 @@ class Survivor:
 class RegionResult:
     """How many faults of one region were tried, and how many of them failed.
 
-    `accepted` and `refused` count answers other than the reference and its mutants: right ones that passed, wrong ones
-    that failed.
+    Attributes:
+        worth: what its cases are worth as partial credit.
+        for_nothing: the best of the answers that were never meant, where one earns partial credit.
+        accepted, refused: answers other than the reference and its mutants: right ones that passed, wrong ones that failed.
     """
 
     challenge: str
     lines: int
     mutants: int
     killed: int
+    worth: Worth
+    for_nothing: Attempt | None = None
     accepted: int = 0
     refused: int = 0
+
+    def lasting(self) -> dict[str, Any]:
+        """What goes on record beside its survivors."""
+        gained = self.for_nothing
+        return {
+            "lines": self.lines,
+            "mutants": self.mutants,
+            "killed": self.killed,
+            **self.worth.to_dict(),
+            **({"for_nothing": dataclasses.asdict(gained)} if gained else {}),
+        }
 
 
 @dataclass(frozen=True)
@@ -116,9 +131,7 @@ class Certificate:
             "killed": self.killed,
             "regions": {
                 region.challenge: {
-                    "lines": region.lines,
-                    "mutants": region.mutants,
-                    "killed": region.killed,
+                    **region.lasting(),
                     "survivors": survivors.get(region.challenge, []),
                     "answers": {"accepted": region.accepted, "refused": region.refused},
                 }
@@ -136,17 +149,6 @@ class Found(Protocol):
 
     def lasting(self) -> dict[str, Any]:
         """What goes on record."""
-
-
-def content_of(paper: Paper) -> str:
-    """Hash of everything a certificate is about: text, code, tags, tests, limits, reasons, other answers."""
-    state = hashlib.sha256(paper.content_hash.encode())
-    for challenge in paper.challenges:
-        state.update(f"{challenge.id} {challenge.content_hash}\n".encode())
-    for name in (SURVIVORS_FILE, ANSWERS_FILE):
-        beside = paper.root / name
-        state.update(beside.read_bytes() if beside.is_file() else b"")
-    return state.hexdigest()
 
 
 class CertificateFile:
@@ -269,6 +271,7 @@ def _of_scope(paper: Paper, found: Certificate) -> dict[str, Any]:
         "lines": sum(challenge.lines for challenge in paper.challenges),
         "reference": {"runs": found.reference_runs, "failures": found.reference_failures},
         "notes": list(found.notes),
+        "regions": {one.challenge: one.worth.to_dict() for one in found.regions},
     }
 
 

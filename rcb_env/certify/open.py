@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rcb_env.certify.batch import Progress
 from rcb_env.certify.points import leaks, unwritten
 from rcb_env.certify.problem import Problem
-from rcb_env.certify.run import Progress
 from rcb_env.certify.verdicts import Verdicts
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.grading.grader import Grader, Score, Verdict

@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from pydantic import model_validator
 
 from rcb_env.certify.problem import Problem
+from rcb_env.dataset.certified import SURVIVORS
 from rcb_env.dataset.metadata import Document, Name, Strict, Words, read_yaml
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import PaperError
 from rcb_env.mutation import Mutant, mutants
-
-SURVIVORS_FILE = "tests/survivors.yaml"
 
 
 class _Reason(Strict):
@@ -40,7 +39,7 @@ class Reasons:
         self.problems: list[Problem] = []
         self._reasons: dict[tuple[str, str], str] = {}
         self._places: dict[tuple[str, str], Problem] = {}
-        path = paper.root / SURVIVORS_FILE
+        path = paper.root / SURVIVORS
         if not path.is_file():
             return
         try:

@@ -11,26 +11,28 @@ case that fails without it gives the same outputs whatever the seed.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rcb_env.certify.answers import Answers, ending
-from rcb_env.certify.certificate import Certificate, Depth, RegionResult, Survivor, content_of
+from rcb_env.certify.batch import TROUBLE, Batch, Progress
+from rcb_env.certify.certificate import Certificate, Depth, RegionResult, Survivor
+from rcb_env.certify.nothing import Attempt, attempts, best
 from rcb_env.certify.points import static_problems
 from rcb_env.certify.problem import Problem, problem_of
-from rcb_env.certify.reasons import SURVIVORS_FILE, Reasons
+from rcb_env.certify.reasons import Reasons
 from rcb_env.certify.verdicts import Verdicts
+from rcb_env.dataset.certified import SURVIVORS, content_of
 from rcb_env.dataset.markers import body_rows
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import BoxDied, SandboxUnavailable
 from rcb_env.grading.grader import Grader, Output
-from rcb_env.grading.verdict import Verdict
+from rcb_env.grading.nulls import null_answers
+from rcb_env.grading.worth import Outline, Worth, faults_by_case, free_cases
 from rcb_env.mutation import Mutant, mutants
 
 MAX_WARM_TEST_S = 2.0
@@ -38,10 +40,6 @@ MIN_KILLED = 0.95  # of the mutants without a written reason
 REPEATS: dict[Depth, int] = {"light": 1, "quick": 5, "full": 20}  # of the reference, per seeds
 MUTANTS: dict[Depth, int | None] = {"light": 2, "quick": 12, "full": None}  # per region; None: all
 _VARIANT_REPEATS = 5
-
-Progress = Callable[
-    [str, int, int], None
-]  # what is going on, how many are done, how many there are
 
 
 def certify(
@@ -90,7 +88,7 @@ class _Run:
         self._depth: Depth = depth
         self._progress = progress
         self._verdicts = verdicts
-        self._workers = workers
+        self._batch = Batch(grader, verdicts, progress, workers)
         self._problems: list[Problem] = list(static_problems(paper))
         self._reasons = Reasons(paper)
         self._runs = 0
@@ -116,8 +114,9 @@ class _Run:
                 )
             )
         if not self._failures:  # of a broken reference, nothing can be learned from mutants
-            self._emptied(self._drawn(files))
-            self._faults(warm or 0.0)
+            nulls = self._nulls()
+            self._emptied(nulls, self._drawn(files))
+            self._faults(warm or 0.0, nulls)
             self._others()
         return Certificate(
             paper=self._paper.id,
@@ -197,22 +196,37 @@ class _Run:
 
     # --- candidates that must fail ------------------------------------------------------------
 
-    def _emptied(self, drawn: dict[str, frozenset[str]]) -> None:
-        challenges = self._paper.challenges
-        blank = self._grade("empty regions", [(one, "") for one in challenges], _status)
-        passes = self._grade(
-            "regions replaced by `pass`",
-            [(one, f"{one.region.indent}pass\n") for one in challenges],
-            _status_and_cases,
+    def _nulls(self) -> dict[str, dict[str, Outline]]:
+        """By challenge what answers come to that know nothing; in a light check only `pass`."""
+        jobs = [
+            (challenge, name, code)
+            for challenge in self._paper.challenges
+            for name, code in null_answers(challenge).items()
+            if name == "pass" or self._depth != "light"
+        ]
+        outlines = self._batch.outlines(
+            "answers that know nothing", [(one, code) for one, _, code in jobs]
         )
-        for one, nothing, told in zip(challenges, blank, passes, strict=True):
-            only_pass, _, failing = told.partition("\n")
-            for status, words in ((nothing, "emptied"), (only_pass, "replaced by `pass`")):
-                if status == "passed":
-                    message = f"still passes when it is {words}; add a test that needs it"
-                    self._problems.append(problem_of(one, message))
-                self._note_trouble(one, words, status)
-            needing = failing.split()
+        found: dict[str, dict[str, Outline]] = {one.id: {} for one in self._paper.challenges}
+        for (challenge, name, _), outline in zip(jobs, outlines, strict=True):
+            self._note_trouble(challenge, f"with `{name}`", outline.status)
+            found[challenge.id][name] = outline
+        return found
+
+    def _emptied(
+        self, nulls: Mapping[str, Mapping[str, Outline]], drawn: Mapping[str, frozenset[str]]
+    ) -> None:
+        challenges = self._paper.challenges
+        blank = self._batch.outlines("empty regions", [(one, "") for one in challenges])
+        for one, nothing in zip(challenges, blank, strict=True):
+            self._note_trouble(one, "emptied", nothing.status)
+            answers = {"": nothing, **nulls[one.id]}
+            passing = [name for name, outline in answers.items() if outline.status == "passed"]
+            for name in [name for name in passing if name in ("", "pass")] or passing[:1]:
+                words = f"replaced by `{name}`" if name else "emptied"
+                message = f"still passes when it is {words}; add a test that needs it"
+                self._problems.append(problem_of(one, message))
+            needing = nulls[one.id]["pass"].failed
             if needing and not drawn[one.file].intersection(needing):
                 self._problems.append(
                     problem_of(
@@ -245,11 +259,11 @@ class _Run:
         except BoxDied:  # once more; a second time it is an error of the whole command
             return self._grader.outputs(challenge, final=final)
 
-    def _faults(self, warm_s: float) -> None:
+    def _faults(self, warm_s: float, nulls: Mapping[str, Mapping[str, Outline]]) -> None:
         # A mutant may loop for ever; the paper's whole limit each time would take hours.
         least_s = 2.0 if self._depth == "light" else 5.0
         limit_s = min(self._paper.time_limit_s, max(least_s, 20 * warm_s))
-        hurried = dataclasses.replace(self._paper, time_limit_s=limit_s)
+        hurried = replace(self._paper, time_limit_s=limit_s)
         # A paper that changes gets another sample in its next light check.
         seed = int(content_of(self._paper)[:8], 16) if self._depth == "light" else 0
         jobs = [
@@ -257,10 +271,9 @@ class _Run:
             for challenge in self._paper.challenges
             for mutant in mutants(challenge.reference, limit=MUTANTS[self._depth], seed=seed)
         ]
-        statuses = self._grade(
-            "mutants",
-            [(dataclasses.replace(c, paper=hurried), mutant.code) for c, mutant in jobs],
-            _status,
+        hurry = {one.id: replace(one, paper=hurried) for one in self._paper.challenges}
+        outlines = self._batch.outlines(
+            "mutants", [(hurry[c.id], mutant.code) for c, mutant in jobs]
         )
         # The same file can be reached from an inner and an outer region; one reason is enough.
         reasons = {
@@ -269,22 +282,36 @@ class _Run:
             if (reason := self._reasons.reason(challenge, mutant))
         }
         tried: dict[str, list[_Tried]] = {challenge.id: [] for challenge in self._paper.challenges}
-        for (challenge, mutant), status in zip(jobs, statuses, strict=True):
-            if self._note_trouble(challenge, f"with {mutant.description}", status):
+        for (challenge, mutant), outline in zip(jobs, outlines, strict=True):
+            if self._note_trouble(challenge, f"with {mutant.description}", outline.status):
                 continue
-            if status != "passed":
-                tried[challenge.id].append(_Tried(killed=True))
+            if outline.status != "passed":
+                tried[challenge.id].append(_Tried(outline))
                 if needless := self._reasons.needless(challenge, mutant):
                     self._problems.append(needless)
                 continue
             reason = reasons.get(self._verdicts.key(challenge, mutant.code), "")
             self._survives(challenge, mutant, reason)
-            tried[challenge.id].append(_Tried(excused=bool(reason)))
+            tried[challenge.id].append(_Tried(outline, excused=bool(reason)))
+        worths = {
+            name: Worth(
+                free_cases(nulls[name].values()), faults_by_case(one.outline for one in all_)
+            )
+            for name, all_ in tried.items()
+        }
+        gained = self._gained(worths) if self._depth == "full" else {}
         for challenge in self._paper.challenges:
             found = tried[challenge.id]
-            killed = sum(one.killed for one in found)
+            killed = sum(one.outline.status != "passed" for one in found)
             self._regions.append(
-                RegionResult(challenge.id, challenge.lines, mutants=len(found), killed=killed)
+                RegionResult(
+                    challenge.id,
+                    challenge.lines,
+                    mutants=len(found),
+                    killed=killed,
+                    worth=worths[challenge.id],
+                    for_nothing=gained.get(challenge.id),
+                )
             )
             due = sum(not one.excused for one in found)
             if killed < MIN_KILLED * due:
@@ -299,7 +326,7 @@ class _Run:
     def _others(self) -> None:
         """Answers other than the reference: right ones pass, wrong ones fail."""
         answers = Answers(self._paper).entries
-        endings = self._grade(
+        endings = self._batch.texts(
             "other answers", [(answer.challenge, answer.code) for answer in answers], ending
         )
         judged: Counter[tuple[str, bool]] = Counter()
@@ -309,11 +336,19 @@ class _Run:
             else:
                 judged[answer.challenge.id, answer.right] += 1
         self._regions = [
-            dataclasses.replace(
-                one, accepted=judged[one.challenge, True], refused=judged[one.challenge, False]
-            )
+            replace(one, accepted=judged[one.challenge, True], refused=judged[one.challenge, False])
             for one in self._regions
         ]
+
+    def _gained(self, worths: Mapping[str, Worth]) -> dict[str, Attempt | None]:
+        """By challenge the best of the answers that were never meant, and what it earns."""
+        jobs = [(one, name, code) for one in self._paper.challenges for name, code in attempts(one)]
+        outlines = self._batch.outlines("exits and copies", [(one, code) for one, _, code in jobs])
+        tried: dict[str, list[Attempt]] = {name: [] for name in worths}
+        for (one, name, _), outline in zip(jobs, outlines, strict=True):
+            self._note_trouble(one, f"with {name}", outline.status)
+            tried[one.id].append(Attempt(name, worths[one.id].share(outline)))
+        return {name: best(found) for name, found in tried.items()}
 
     def _survives(self, challenge: Challenge, mutant: Mutant, reason: str) -> None:
         line = _line_in_file(challenge, mutant.line)
@@ -332,42 +367,13 @@ class _Run:
                 problem_of(
                     challenge,
                     f"passes with the fault {mutant.description} (mutant {mutant.hash}); add a"
-                    f" test, or a reason to {SURVIVORS_FILE}",
+                    f" test, or a reason to {SURVIVORS}",
                     line,
                 )
             )
 
-    def _grade(
-        self, doing: str, jobs: Sequence[tuple[Challenge, str]], keep: Callable[[Verdict], str]
-    ) -> list[str]:
-        """What is kept of every job's verdict; "infra_error: ..." where the sandbox failed twice."""
-        more = () if keep is _status else (keep.__name__,)
-        keys = [self._verdicts.key(challenge, code, *more) for challenge, code in jobs]
-        todo = {
-            key: job for key, job in zip(keys, jobs, strict=True) if self._verdicts.get(key) is None
-        }
-        trouble: dict[str, str] = {}
-
-        def judge(item: tuple[str, tuple[Challenge, str]]) -> None:
-            key, (challenge, code) = item
-            for _ in range(2):
-                verdict = self._grader.grade(challenge, code, final=True)
-                if verdict.status != "infra_error":
-                    self._verdicts.put(key, keep(verdict))
-                    return
-                trouble[key] = f"infra_error: {verdict.message}"
-
-        pool = ThreadPoolExecutor(max_workers=self._workers)
-        try:
-            for number, _ in enumerate(pool.map(judge, todo.items())):
-                self._progress(doing, len(jobs) - len(todo) + number, len(jobs))
-        finally:
-            pool.shutdown(cancel_futures=True)
-        self._progress(doing, len(jobs), len(jobs))
-        return [self._verdicts.get(key) or trouble[key] for key in keys]
-
     def _note_trouble(self, challenge: Challenge, what: str, status: str) -> bool:
-        if not status.startswith("infra_error"):
+        if not status.startswith(TROUBLE):
             return False
         self._problems.append(
             problem_of(challenge, f"could not be graded {what}, check it again ({status})")
@@ -383,17 +389,7 @@ def _line_in_file(challenge: Challenge, line: int) -> int:
 
 @dataclass(frozen=True)
 class _Tried:
-    """One mutant: whether it failed, and, if not, whether its author says why."""
+    """One mutant: what came of it, and, where it did not fail, whether its author says why."""
 
-    killed: bool = False
+    outline: Outline
     excused: bool = False
-
-
-def _status(verdict: Verdict) -> str:
-    return verdict.status
-
-
-def _status_and_cases(verdict: Verdict) -> str:
-    """The status, and on a second line the cases that did not pass."""
-    names = dict.fromkeys(result.case for result in verdict.cases if result.outcome != "passed")
-    return f"{verdict.status}\n{' '.join(names)}"

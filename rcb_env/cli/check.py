@@ -67,6 +67,10 @@ def check(
     depend on the inputs that its cases draw, and if an agent cannot read a region's code elsewhere in its files. A
     light check does the same, but tries only two faults per region.
 
+    Partial credit (`reward="cases"`) does not count cases that an answer passes which knows nothing: a constant, an
+    exception, an argument. The check says how many such cases there are, and what other answers earn without trying:
+    copies of other regions, and exits.
+
     With --scope file, paper or library the check looks at several parts at once: the reference must pass, and fail without
     any one of its parts. With --full --certificate, and without --scope, all of these go on record beside the regions. With --scope open the check looks at open challenges: the baseline must score well below the paper's own method, two
     other answers well above it, the first idea at most half as much, and answers that do not try below the baseline. A
@@ -263,6 +267,8 @@ def _print(certificate: Certificate, standing: str, as_json: bool) -> None:
         facts.append(
             f"of other answers {accepted} are accepted and {refused} refused, as they must"
         )
+    if certificate.depth != "light" and certificate.regions:
+        facts.append(_credit(certificate))
     if certificate.reference_runs:
         passed = certificate.reference_runs - certificate.reference_failures
         facts.append(f"the reference passes {passed} of {certificate.reference_runs} runs")
@@ -271,6 +277,21 @@ def _print(certificate: Certificate, standing: str, as_json: bool) -> None:
     for note in certificate.notes:
         echo(f"{certificate.paper}: {note}")
     echo(f"{certificate.paper}: {'; '.join(facts)}")
+
+
+def _credit(certificate: Certificate) -> str:
+    """How much of partial credit is to be had for nothing."""
+    worths = [region.worth for region in certificate.regions]
+    free, cases = (
+        sum(map(len, each))
+        for each in zip(*((w.free, w.faults or {}) for w in worths), strict=True)
+    )
+    told = f"{free} of {counted(cases, 'case')} are free (an answer passes that knows nothing)"
+    gained = [(one.for_nothing, one.challenge) for one in certificate.regions if one.for_nothing]
+    if not gained:
+        return told
+    best, challenge = max(gained, key=lambda one: one[0].earned)
+    return f"{told}; without trying at most {best.earned:.2f} ({challenge}: {best.answer})"
 
 
 def _print_open(report: OpenReport, standing: str, as_json: bool) -> None:

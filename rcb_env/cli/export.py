@@ -37,7 +37,7 @@ _FORMS = ("sft", "preference", "rl")
     default="sparse",
     show_default=True,
     metavar="SPEC",
-    help="How steps are rewarded: sparse, cases, lines or shaped. Settings may follow:"
+    help="How steps are rewarded: sparse, cases, weighted, lines or shaped. Settings may follow:"
     " cases:shaping=0.5,step_cost=0.01",
 )
 @click.option(

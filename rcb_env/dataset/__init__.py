@@ -10,6 +10,7 @@ layout.py     which lines of Python begin a statement, and which stand inside a 
 flow.py       which names later code can still read
 interface.py  what later code reads from a region: `Challenge.defines`
 metadata.py   checks YAML
+certified.py  what the record of `rcb check` says of a paper
 imports.py    what Python files import
 selection.py  which challenge an episode draws
 bundled.py    where the papers and images that come with the package are

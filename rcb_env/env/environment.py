@@ -50,9 +50,10 @@ from rcb_env.env.settings import (
 from rcb_env.env.spaces import ActionSpace, TextSpace, observations, own_copy, plain_spec
 from rcb_env.env.state import Done, EnvSnapshot
 from rcb_env.env.workspace import Workspace, code_hash
-from rcb_env.errors import UsageError, unknown
+from rcb_env.errors import BoxDied, UsageError, unknown
 from rcb_env.grading.grader import Grader, Verdict
 from rcb_env.grading.shared import shared_grader
+from rcb_env.grading.worth import Worth
 
 MIN_TEXT_CHARS = 200
 
@@ -357,6 +358,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
             ran_tests=done.tested is not None,
             tokens=state.tokens,
             verdict=done.verdict,
+            worth=self._worth(done.verdict),
         )
         reward, potential = rewards.pay(self._reward, state.potential, facts)
         self._state = state.after(
@@ -369,10 +371,25 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         return reward
 
     def _grade(self, final: bool) -> Verdict:
+        verdict = self._grades().grade(self.challenge, self.code, final=final)
+        if final:
+            try:
+                self._worth(verdict)
+            except BoxDied as error:  # what it earns cannot be told
+                return Verdict("infra_error", message=str(error).split("\n")[0])
+        return verdict
+
+    def _worth(self, verdict: Verdict | None) -> Worth | None:
+        """What the cases are worth, where the reward of this verdict depends on it."""
+        if verdict is None or not self._reward.needs_worth(verdict):
+            return None
+        return self._grades().worth(self.challenge, faults=self._reward.counts_faults)
+
+    def _grades(self) -> Grader:
         grader = self._grader
         if grader is None or self._grader_pid != os.getpid():
             grader = shared_grader(self._sandbox)
-        return grader.grade(self.challenge, self.code, final=final)
+        return grader
 
     def _observation(self) -> dict[str, Any]:
         assert self._state is not None  # set by reset, step and restore

@@ -18,6 +18,7 @@ reports.py   what one run of a suite reported
 causes.py    the class of an error, from the exception's type
 outcome.py   how a run ended, in one verdict, for all ways
 looks.py     whether code looks around in its process
+worth.py     what cases are worth as partial credit; nulls.py: the answers that make a case free
 code.py      which code that is, as one hash
 verdict.py   `Verdict`: what is said of a candidate
 shared.py    the graders that all environments of a process use

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rcb_env.dataset.markers import count_code_lines
@@ -24,6 +25,7 @@ from rcb_env.grading.measured import MeasuredGrading
 from rcb_env.grading.public import PublicGrading
 from rcb_env.grading.split import SuiteTests
 from rcb_env.grading.verdict import CaseResult, Purpose, Score, Status, Verdict
+from rcb_env.grading.worth import Worth, Worths
 from rcb_env.sandbox import make
 from rcb_env.sandbox.box import BoxSettings
 from rcb_env.sandbox.fleet import Fleet
@@ -64,6 +66,7 @@ class Grader:
         self._isolated = IsolatedGrading(self._fleet, judge_all=judge_all)
         self._public = PublicGrading(self._fleet, official=official)
         self._measured = MeasuredGrading(self._fleet)
+        self._worths = Worths(partial(self.grade, final=True))
 
     def __enter__(self) -> Grader:
         return self
@@ -136,6 +139,19 @@ class Grader:
         except BoxDied as error:
             verdict = Verdict("infra_error", message=str(error).split("\n")[0])
         return replace(verdict, timings={**verdict.timings, "total_s": time.monotonic() - started})
+
+    def worth(self, challenge: Challenge, *, faults: bool = False) -> Worth:
+        """What the cases of a challenge are worth as partial credit: on record, or measured when first asked for.
+
+        Args:
+            challenge: one with cases, no open one.
+            faults: whether to count also how many random faults fail each case.
+
+        Raises:
+            SandboxUnavailable: no box can be made on this machine.
+            BoxDied: no box works.
+        """
+        return self._worths.of(challenge, faults=faults)
 
     def outputs(self, challenge: Challenge, *, final: bool) -> tuple[Output, ...]:
         """What the reference gives, case by case and seed by seed, for checks of a native paper's tests.

@@ -38,6 +38,7 @@ from rcb_env.report.rows import ABOUT, Row, writer_of
 from rcb_env.report.scoring import Planned
 from rcb_env.report.summary import plan_of
 from rcb_env.report.turns import Start, Step, read_turns
+from rcb_env.report.worths import StoredWorths
 from rcb_env.runs.store import INFRA, RunStore
 from rcb_env.wrappers.chat import SYSTEM, assistant
 from rcb_env.wrappers.layer import left
@@ -192,6 +193,7 @@ class _Run:
         self._max_test_runs = _whole(config.get("max_test_runs"))
         self._own_lines = {outcome.challenge: outcome.own_lines for outcome in plan_of(store)}
         self._name = store.folder.resolve().name
+        self._worths = StoredWorths(store)
         store.need_trajectories()
 
     def made(self, line: Mapping[str, Any], spec: RewardSpec) -> _Made | None:
@@ -207,6 +209,7 @@ class _Run:
             [step.model_dump() for step in steps],
             lines=int(episode["lines"]),
             verdict=episode.get("verdict"),
+            worth=lambda: self._worths.of(episode, faults=spec.counts_faults),
         )
         trained = episode["status"] != INFRA
         messages = self._opening(start) if start else []

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from rcb_env.dataset.loading import load_dataset
 from rcb_env.env.environment import ResearchCodeEnv
 from rcb_env.env.rewards import RewardSpec, reward_spec, rewards_of
 from rcb_env.errors import StoreError, UsageError
+from rcb_env.grading.shared import shared_grader
+from rcb_env.grading.worth import Worth
 from rcb_env.play.agent import ModelSettings
 from rcb_env.report.rows import read_rows
 from rcb_env.report.scoring import score
@@ -33,6 +35,7 @@ SPECS: list[Any] = [
     "cases",
     "lines",
     "shaped",
+    "weighted",
     "cases:shaping=0.5,gamma=0.9,step_cost=0.01,test_cost=0.1,token_cost=0.0001",
     {"outcome": "cases", "weight": "lines", "shaping": 2.0},
 ]
@@ -59,6 +62,11 @@ def played(run: Path) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     for line in RunStore.open(run).latest():
         records = list(JsonLines(run / line["trajectory"]).read())
         yield line["episode"], [record for record in records if record["kind"] == "step"]
+
+
+def worth_of(episode: dict[str, Any]) -> Callable[[], Worth]:
+    challenge = load_dataset("bundled").challenge(episode["challenge"])
+    return lambda: shared_grader("auto").worth(challenge, faults=True)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -116,7 +124,9 @@ def test_rewards_of_a_stored_episode_are_those_that_playing_it_pays(
     spec = reward_spec(declared)
     assert reward_spec(json.loads(json.dumps(spec.to_dict()))) == spec
     for count, (episode, steps) in enumerate(played(run)):
-        stored = rewards_of(spec, steps, lines=episode["lines"], verdict=episode["verdict"])
+        stored = rewards_of(
+            spec, steps, lines=episode["lines"], verdict=episode["verdict"], worth=worth_of(episode)
+        )
         if declared == "sparse":
             assert stored == [step["reward"] for step in steps]
         if count % 3:
