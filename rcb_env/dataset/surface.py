@@ -17,7 +17,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 from rcb_env.dataset.flow import parts
 
-_STUB = "raise NotImplementedError"
+STUB = "raise NotImplementedError"
+"""What stands in place of a body."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Definition = _Function | ast.ClassDef
 _COMPUTED = (ast.Call, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -132,7 +133,7 @@ class _Surface:
             return head + told + (body or ("" if _is_text(begins) else f"{inner}pass\n"))
         if _is_stub(node):
             return head if _is_text(node.body[-1]) else f"{head}{inner}...\n"
-        return f"{head}{inner}{_STUB}\n"
+        return f"{head}{inner}{STUB}\n"
 
     def _header_end(self, node: _Definition) -> int:
         """The line of the colon: comments behind it belong to the body."""

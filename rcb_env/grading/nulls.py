@@ -1,7 +1,8 @@
 """Answers that know nothing of the paper: the cases any of them passes are free, and partial credit does not count them.
 
 An answer does nothing, raises, returns a constant or an argument of the function it stands in, or gives a constant to every
-name that later code reads from it. Of several parts all are answered alike; of a whole file its surface stays as it was.
+name that later code reads from it. Of several parts all are answered alike; of a whole file
+all functions are.
 
 Guarantees: pure. Every answer is Python where its file was, and no two give the same files.
 Not covered: answers that stop the run (a loop without end, an exit): they earn nothing anyway (`rcb_env.grading.worth`);
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 
 from rcb_env.dataset.markers import Masked
 from rcb_env.dataset.papers import Challenge
+from rcb_env.dataset.surface import STUB
 
 CONSTANTS = ("None", "0", "1", "True", "False", "[]")
 ERRORS = ("ValueError", "TypeError")
@@ -29,15 +31,11 @@ def null_answers(challenge: Challenge) -> dict[str, str]:
         return {}
     parts = [*_parts(challenge)]
     found: dict[str, str] = {}
-    seen: set[tuple[tuple[str, str], ...]] = set()
     for name in ("pass", *_names(parts)):
         codes = {part.name: part.code(name) for part in parts}
-        files = tuple((part.name, code) for part, code in zip(parts, codes.values(), strict=True))
-        if files not in seen:
-            seen.add(files)
-            joined = challenge.holes.join(codes) if challenge.holes else next(iter(codes.values()))
-            found[name] = joined
-    return found
+        answer = challenge.holes.join(codes) if challenge.holes else codes[""]
+        found.setdefault(answer, name)
+    return {name: answer for answer, name in found.items()}
 
 
 def _names(parts: list[_Part]) -> Iterator[str]:
@@ -70,7 +68,7 @@ class _Part:
         elif does == "names":
             line = " = ".join((*self.defines, what[2:])) if self.defines else ""
         for each in filter(None, (line, "pass")):
-            code = f"{self.surface}{self.indent}{each}\n"
+            code = self.surface.replace(STUB, each) or f"{self.indent}{each}\n"
             if is_python(self.around.fill(code)):
                 break
         return code
