@@ -12,6 +12,7 @@ import pytest
 from rcb_env.author.scaffold import create
 from rcb_env.certify import Certificate, CertificateFile, Problem, certify
 from rcb_env.certify.joint import certify_joint
+from rcb_env.dataset.certified import record_of
 from rcb_env.dataset.joint import in_all_scopes
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Paper
@@ -249,6 +250,11 @@ def test_a_full_check_is_kept_and_read_back(
     assert known["reference"] == {"runs": full.reference_runs, "failures": 0}
     assert list(known["scopes"]) == ["file", "paper", "library"]
     assert all(one["reference"] == {"runs": 4, "failures": 0} for one in known["scopes"].values())
+    for one in (small, *joint.values()):
+        for challenge in one.challenges:
+            told = record_of(challenge)
+            assert told is not None
+            assert (told["free"], [*told["faults"]]) == ([], ["shifts"])
 
     again = CertificateFile(path)
     assert again.stale([small]) == []
