@@ -14,15 +14,24 @@ from rcb_env.cli.output import console, echo
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rcb_env.report.sheets import Sheet
+    from rcb_env.report.sheet import Sheet
     from rcb_env.runs.store import RunStore
-    from rcb_env.view.charts import Drawn
+    from rcb_env.view.drawn import Drawn
 
 BY = {
     "error": ("error_classes", "Why answers were wrong"),
     "official": ("parity", "Our verdicts and the public benchmark's"),
 }
 """Name of a question -> module of `rcb_env.report` that answers it, and a title."""
+KINDS = {
+    "size": "lines of code",
+    "domain": "domain",
+    "hint": "words of the hint",
+    "nesting": "nesting",
+    "scope": "scope",
+    "contamination": "contamination",
+}
+"""Name of a question about kinds of challenges -> division of `rcb_env.report.slices`."""
 
 
 class Analysis(Protocol):
@@ -36,22 +45,34 @@ class Analysis(Protocol):
 
 
 def report_by(
-    question: str, stores: Mapping[str, RunStore], other_forms: dict[str, Any], *, as_json: bool
+    question: str,
+    stores: Mapping[str, RunStore],
+    other_forms: dict[str, Any],
+    *,
+    as_json: bool,
+    cutoffs: Mapping[str, str],
 ) -> None:
     """Print the answer to a question about some runs, or write it in the forms that were asked for.
 
     Args:
-        question: a key of `BY`.
+        question: a key of `BY` or `KINDS`.
         stores: runs by the names they are given.
         other_forms: as `forms.options` gives them.
         as_json: one object a line, one for each run.
+        cutoffs: knowledge cutoffs of the models of some runs, as the user says them.
 
     Raises:
         UsageError: the runs do not hold what is asked for.
         StoreError: a run cannot be read, or a file not be written.
     """
-    module, title = BY[question]
-    found: Analysis = importlib.import_module(f"rcb_env.report.{module}").read(stores)
+    if question in KINDS:
+        from rcb_env.report import kind_sheets
+
+        title = f"By {KINDS[question]}"
+        found: Analysis = kind_sheets.read(stores, KINDS[question], cutoffs)
+    else:
+        module, title = BY[question]
+        found = importlib.import_module(f"rcb_env.report.{module}").read(stores)
     sheets = functools.cache(lambda: list(found.sheets()))
     if forms.give(
         other_forms,
@@ -70,6 +91,9 @@ def report_by(
 def _drawn(question: str, found: Any) -> list[Drawn]:
     from rcb_env.view import charts
 
+    if question in KINDS:
+        drawn = [charts.division(KINDS[question], found.parts)]
+        return drawn + ([charts.cutoffs(found.exposed)] if found.exposed else [])
     if question != "error" or not found.found:
         return []
     return [charts.error_classes(found)]

@@ -12,7 +12,7 @@ from rcb_env.cli import completion
 from rcb_env.cli.output import echo
 
 if TYPE_CHECKING:
-    from rcb_env.report.sheets import Sheet
+    from rcb_env.report.sheet import Sheet
     from rcb_env.view.document import Section
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
@@ -63,7 +63,7 @@ def give(
     """
     html, folder = given["html"], given["charts"]
     if given["markdown"] or given["latex"]:
-        from rcb_env.report.sheets import to_latex, to_markdown
+        from rcb_env.report.sheet import to_latex, to_markdown
 
         made = sheets()
         if given["markdown"]:
@@ -81,7 +81,7 @@ def _with_charts(
     from rcb_env.errors import StoreError, UsageError
 
     try:
-        from rcb_env.view import charts, document
+        from rcb_env.view import document, drawn
     except ImportError as error:
         raise UsageError(
             f"charts need the package {error.name}: install rcb-env[view], or use --markdown"
@@ -95,6 +95,6 @@ def _with_charts(
             raise StoreError(f"cannot write {html}: {why}; name another file") from error
         echo(f"wrote {html}", err=True)
     if folder is not None:
-        drawn = [chart for section in made for chart in section.charts]
-        written = charts.save(drawn, folder)
+        charts = [chart for section in made for chart in section.charts]
+        written = drawn.save(charts, folder)
         echo(f"wrote {len(written)} files to {folder}", err=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import click
@@ -34,13 +34,7 @@ from rcb_env.cli.output import console, echo
     is_flag=True,
     help="Take only papers whose code became public after the latest knowledge cutoff in the table.",
 )
-@click.option(
-    "--cutoff",
-    "cutoffs",
-    multiple=True,
-    metavar="NAME=YYYY-MM",
-    help="The knowledge cutoff of a run's model, where no table has it; may be repeated.",
-)
+@options.cutoffs
 @options.as_json
 def leaderboard(
     runs: Sequence[str],
@@ -70,7 +64,7 @@ def leaderboard(
     chosen = [one for name, one in entries.items() if not models or name in models]
     stores = [RunStore.open(folder) for folder in expanded(runs)]
     own = dict(zip(names_of([store.folder for store in stores]), stores, strict=True))
-    said = cutoffs_of(cutoffs, own)
+    said = options.cutoffs_of(cutoffs, own)
     chosen += [boards.of_run(name, store, said.get(name)) for name, store in own.items()]
     made = boards.leaderboard(chosen, by=by, papers=papers, safe=safe)
     tell_problems(stores)
@@ -81,23 +75,3 @@ def leaderboard(
             echo(note, err=True)
         return
     board_tables.print_leaderboard(console(), made, by=by)
-
-
-def cutoffs_of(given: Sequence[str], runs: Mapping[str, object]) -> dict[str, str]:
-    """What ``--cutoff NAME=YYYY-MM`` says, by the name of a run.
-
-    Raises:
-        UsageError: it is no such text, or no run has that name.
-    """
-    from rcb_env.errors import UsageError, unknown
-    from rcb_env.report.contamination import month_of
-
-    found = {}
-    for text in given:
-        name, equals, cutoff = text.rpartition("=")
-        if not equals or month_of(cutoff) is None:
-            raise UsageError(f"--cutoff {text}: write NAME=YYYY-MM")
-        if name not in runs:
-            raise unknown("run", name, runs, where="the names of the runs' folders")
-        found[name] = cutoff
-    return found

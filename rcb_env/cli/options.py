@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -75,6 +75,13 @@ as_json = click.option(
     is_flag=True,
     help="For scripts: JSON on stdout, everything else on stderr.",
 )
+cutoffs = click.option(
+    "--cutoff",
+    "cutoffs",
+    multiple=True,
+    metavar="NAME=YYYY-MM",
+    help="The knowledge cutoff of a run's model, where no table has it; may be repeated.",
+)
 hierarchical = click.option(
     "--hierarchical",
     is_flag=True,
@@ -101,6 +108,26 @@ workers = click.option(
 def selection(command: _Command) -> _Command:
     """Add ``--dataset``, ``--scope``, ``--papers`` and ``--challenges``."""
     return dataset(scope(papers(challenges(command))))
+
+
+def cutoffs_of(given: Sequence[str], runs: Mapping[str, object]) -> dict[str, str]:
+    """What ``--cutoff NAME=YYYY-MM`` says, by the name of a run.
+
+    Raises:
+        UsageError: it is no such text, or no run has that name.
+    """
+    from rcb_env.errors import UsageError, unknown
+    from rcb_env.report.contamination import month_of
+
+    found = {}
+    for text in given:
+        name, equals, cutoff = text.rpartition("=")
+        if not equals or month_of(cutoff) is None:
+            raise UsageError(f"--cutoff {text}: write NAME=YYYY-MM")
+        if name not in runs:
+            raise unknown("run", name, runs, where="the names of the runs' folders")
+        found[name] = cutoff
+    return found
 
 
 def settings(

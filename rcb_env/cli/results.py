@@ -27,10 +27,13 @@ if TYPE_CHECKING:
 @click.option(
     "--by",
     "question",
-    type=click.Choice(tuple(analyses.BY)),
+    type=click.Choice((*analyses.BY, *analyses.KINDS)),
     help="Answer one question instead. error: why answers were wrong, and what feedback mends. official: where the"
-    " public benchmark's verdicts differ from ours, and why (of runs that `rcb grade --official` made).",
+    " public benchmark's verdicts differ from ours, and why (of runs that `rcb grade --official` made). The others: rates"
+    " by lines of code, by domain of the paper, by words of the hint, by nesting, by scope, and by whether a paper's code"
+    " was public before the model's knowledge cutoff.",
 )
+@options.cutoffs
 @options.hierarchical
 @forms.options
 @options.as_json
@@ -39,6 +42,7 @@ def report(
     brief: bool,
     as_csv: bool,
     question: str | None,
+    cutoffs: Sequence[str],
     hierarchical: bool,
     as_json: bool,
     **other_forms: Any,
@@ -63,11 +67,12 @@ def report(
         tell_problems(stores)
         return
     by_name = dict(zip(names_of([store.folder for store in stores]), stores, strict=True))
+    said = options.cutoffs_of(cutoffs, by_name)
     if question is not None:
-        analyses.report_by(question, by_name, other_forms, as_json=as_json)
+        analyses.report_by(question, by_name, other_forms, as_json=as_json, cutoffs=said)
         tell_problems(stores)
         return
-    read = functools.cache(lambda: sheets.numbers(by_name, hierarchical=hierarchical))
+    read = functools.cache(lambda: sheets.numbers(by_name, hierarchical=hierarchical, cutoffs=said))
     if forms.give(
         other_forms,
         f"Report on {', '.join(by_name)}",

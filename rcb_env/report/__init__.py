@@ -17,8 +17,8 @@ model_facts.py  price and cutoff of a run's model
 disagreements.py  equal answers that two runs judged differently
 error_classes.py  why answers were wrong, and what feedback mends
 parity.py      the public benchmark's verdicts beside ours
-slices.py      rates of parts of a run: by size, scope, nesting
-sheets.py      reports as plain tables of text: Markdown, LaTeX, pages
+kinds.py       what kind of challenge each of a run is; slices.py: rates of parts of a run, kind_sheets.py: as sheets
+sheets.py      reports as plain tables of text; sheet.py: a table, and what Markdown and LaTeX make of it
 tables.py      runs as tables in a terminal; pair_tables.py: two of them; item_tables.py: challenges as items; board_tables.py: the leaderboard
 export.py      numbers as JSON and CSV
 training.py    episodes as rows to train on: `rcb export`

@@ -19,7 +19,7 @@ from typing import Any
 
 from rcb_env.grading.causes import class_of_status
 from rcb_env.report.scoring import MODEL_FAILURES
-from rcb_env.report.sheets import Sheet
+from rcb_env.report.sheet import Sheet
 from rcb_env.report.turns import Step, read_turns
 from rcb_env.runs.store import RunStore
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from rcb_env.errors import UsageError
 from rcb_env.report.error_classes import class_of
-from rcb_env.report.sheets import Sheet
+from rcb_env.report.sheet import Sheet
 from rcb_env.runs.store import RunStore
 
 _STATUS_REASONS = {

@@ -1,22 +1,23 @@
 """Reports as plain sheets of text, for Markdown, LaTeX and pages.
 
-One run is a column or a row under the name it is given. Cells are text, so every form says the same.
-Not covered: tables in a terminal (`tables.py`), charts (`rcb_env.view.charts`).
+One run is a column or a row under the name it is given.
+Not covered: a sheet itself (`sheet.py`), tables in a terminal (`tables.py`), charts (`rcb_env.view.charts`).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from rcb_env.report import kind_sheets
 from rcb_env.report.comparison import RunPair, Side, limits_of
 from rcb_env.report.hierarchical import Hierarchical
+from rcb_env.report.kinds import Exposed, exposed, kinds_of
 from rcb_env.report.pair_tables import in_these_text, p_text, power_text
 from rcb_env.report.power import SHARE, Power
-from rcb_env.report.printable import printable
-from rcb_env.report.scoring import MODEL_FAILURES, OPEN_STATES, Planned
-from rcb_env.report.slices import Slice, by_nesting, by_scope, by_size
+from rcb_env.report.scoring import MODEL_FAILURES, OPEN_STATES
+from rcb_env.report.sheet import Sheet
+from rcb_env.report.slices import Slice, divisions
 from rcb_env.report.summary import RunSummary, summarize
 from rcb_env.report.tables import (
     HIERARCHICAL,
@@ -32,16 +33,6 @@ from rcb_env.report.tables import (
 from rcb_env.runs.store import RunStore
 
 _SET_EQUAL = ("test runs", "tokens", "USD")
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A table of text; the first column names the rows."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,7 +73,9 @@ class Numbers:
 
     summaries: Mapping[str, RunSummary]
     parts: Mapping[str, Mapping[str, tuple[Slice, ...]]]
-    """Of each run by division, see `parts`."""
+    """Of each run by division, see `divisions`."""
+    exposed: Exposed
+    """What its model may have seen."""
     sides: Mapping[str, Side]
 
     def sheets(self) -> list[Sheet]:
@@ -91,30 +84,42 @@ class Numbers:
             leaderboard(self.summaries),
             *hierarchical({name: one.hierarchical for name, one in self.summaries.items()}),
             papers(self.summaries),
-            *(division(name, runs) for name, runs in self.parts.items()),
+            *(kind_sheets.division(name, runs) for name, runs in self.parts.items()),
+            *kind_sheets.contamination(self.exposed),
             endings(self.summaries),
             *open_challenges(self.summaries),
             *map(at_equal, equal_efforts(self.sides)),
         ]
 
 
-def numbers(stores: Mapping[str, RunStore], *, hierarchical: bool = False) -> Numbers:
+def numbers(
+    stores: Mapping[str, RunStore],
+    *,
+    hierarchical: bool = False,
+    cutoffs: Mapping[str, str] | None = None,
+) -> Numbers:
     """Read some runs.
 
     Args:
         stores: runs by the names they are given.
         hierarchical: also fit hierarchical estimates, which need statsmodels.
+        cutoffs: of the models of some runs, where the user says them.
 
     Raises:
         UsageError: statsmodels is missing.
         StoreError: one cannot be read.
     """
     sides = {name: Side(store) for name, store in stores.items()}
+    outcomes = {name: side.outcomes() for name, side in sides.items()}
+    kinds = {
+        name: kinds_of(store.record, (cutoffs or {}).get(name)) for name, store in stores.items()
+    }
     return Numbers(
         summaries={
             name: summarize(store, hierarchical=hierarchical) for name, store in stores.items()
         },
-        parts=parts({name: side.outcomes() for name, side in sides.items()}),
+        parts=divisions(outcomes, kinds),
+        exposed=exposed(outcomes, kinds),
         sides=sides,
     )
 
@@ -161,37 +166,6 @@ def papers(summaries: Mapping[str, RunSummary]) -> Sheet:
             cells.setdefault(paper.paper, {})[name] = rate_text(paper.pass_rate)
     rows = [(paper, *(found.get(name, "") for name in summaries)) for paper, found in cells.items()]
     return Sheet("Pass rate by paper", ("paper", *summaries), tuple(rows), "Percent.")
-
-
-def parts(
-    outcomes: Mapping[str, Sequence[Planned]],
-) -> dict[str, dict[str, tuple[Slice, ...]]]:
-    """Parts of each run by division: size, scope and nesting; those that divide nothing are left out."""
-    found = {
-        "lines of code": {name: by_size(rows) for name, rows in outcomes.items()},
-        "scope": {name: by_scope(rows) for name, rows in outcomes.items()},
-        "nesting": {name: by_nesting(rows) for name, rows in outcomes.items()},
-    }
-    return {
-        division: runs
-        for division, runs in found.items()
-        if len({part.name for cut in runs.values() for part in cut}) > 1
-    }
-
-
-def division(name: str, runs: Mapping[str, tuple[Slice, ...]]) -> Sheet:
-    """Pass rates of the parts of one division."""
-    names = dict.fromkeys(part.name for cut in runs.values() for part in cut)
-    rows = []
-    for part_name in names:
-        found = [next((p for p in cut if p.name == part_name), None) for cut in runs.values()]
-        count = max(part.challenges for part in found if part)
-        cells = (
-            "" if p is None else f"{rate_text(p.rate)} [{interval_text(p.rate)}]" for p in found
-        )
-        rows.append((part_name, str(count), *cells))
-    columns = (name, "challenges", *runs)
-    return Sheet(f"Pass rate by {name}", columns, tuple(rows), "Percent, with the 95 % interval.")
 
 
 def endings(summaries: Mapping[str, RunSummary]) -> Sheet:
@@ -302,65 +276,6 @@ def _power(found: Power) -> Sheet:
     columns = ("gap in points", "papers", "with challenges", f"challenges in {found.papers} papers")
     note = f"To see a gap in {SHARE * 10:.0f} of 10 cases, one of the last two is needed."
     return Sheet("What it takes to see a gap", columns, tuple(rows), note)
-
-
-# --- forms ------------------------------------------------------------------------------------
-
-
-def to_markdown(sheets: Iterable[Sheet]) -> str:
-    """Sheets as Markdown."""
-    parts = []
-    for sheet in sheets:
-        lines = [f"**{_markdown(sheet.title)}**", "", _row(map(_markdown, sheet.columns))]
-        lines.append(_row(["---", *("---:" for _ in sheet.columns[1:])]))
-        lines += [_row(map(_markdown, row)) for row in sheet.rows]
-        lines += ["", _markdown(sheet.note)] if sheet.note else []
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts) + "\n"
-
-
-def to_latex(sheets: Iterable[Sheet]) -> str:
-    """Sheets as LaTeX, with the packages booktabs and amsmath."""
-    parts = []
-    for sheet in sheets:
-        lines = [
-            r"\begin{table}",
-            rf"  \caption{{{_latex(f'{sheet.title}. {sheet.note}'.strip())}}}",
-            r"  \centering",
-            rf"  \begin{{tabular}}{{l{'r' * (len(sheet.columns) - 1)}}}",
-            r"    \toprule",
-            f"    {' & '.join(map(_latex, sheet.columns))} \\\\",
-            r"    \midrule",
-            *(f"    {' & '.join(map(_latex, row))} \\\\" for row in sheet.rows),
-            r"    \bottomrule",
-            r"  \end{tabular}",
-            r"\end{table}",
-        ]
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts) + "\n"
-
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "≤": r"$\leq$",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-}
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in printable(text).replace("\n", " "))
-
-
-def _markdown(text: str) -> str:
-    return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", printable(text).replace("\n", " "))
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _tokens(one: RunSummary) -> str:

@@ -184,11 +184,22 @@ def run_record(
                 "file": challenge.file,
                 "lines": challenge.lines,
                 "own_lines": own[challenge.id],
+                "hint_words": len(challenge.hint.split()),
                 "content_hash": challenge.content_hash,
                 "samples": samples[challenge.id],
             }
             for challenge in challenges.values()
         ],
+        # So that a report needs no data set.
+        "papers": {
+            paper.id: {
+                "domain": paper.domain,
+                "dates": {event: day.isoformat() for event, day in paper.dates.items()},
+            }
+            for paper in {
+                challenge.paper.id: challenge.paper for challenge in challenges.values()
+            }.values()
+        },
         **more,
     }
 

@@ -93,14 +93,21 @@ class _Planned(_Checked):
     file: str
     lines: int = Field(ge=0, le=_LARGEST)
     own_lines: int | None = Field(None, ge=0, le=_LARGEST)
+    hint_words: int = Field(0, ge=0, le=_LARGEST)
     content_hash: str = ""
     samples: list[int]
+
+
+class _PaperFacts(_Checked):
+    domain: str = ""
+    dates: dict[str, str] = {}
 
 
 class _Record(_Checked):
     config: dict[str, Any] = {}
     dataset: dict[str, Any] = {}
     versions: dict[str, Any] | None = {}
+    papers: dict[str, _PaperFacts] = {}
     plan: list[_Planned] = []
 
 

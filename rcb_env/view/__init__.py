@@ -17,6 +17,6 @@ markup.py     templates and how they are filled
 pages.py      what each page shows
 guard.py      who may ask, and what a browser may do with the answer
 app.py        addresses, and the server
-charts.py     charts of some runs, by Altair
+charts.py     charts of some runs, by Altair; drawn.py: as SVG, PNG, PDF
 document.py   a report or a comparison as one file
 """

@@ -1,27 +1,27 @@
-"""Charts of some runs, by Altair, drawn as SVG without a browser; also as PNG and PDF for papers.
+"""Charts of some runs, by Altair.
 
 A chart is drawn once and fits light and dark pages: its text takes the colour of the page. Runs differ by shape and by dash as
 well as by colour, and cells say their number, so that nothing is told by colour alone.
-Not covered: the numbers (`rcb_env.report`), and the page around them (`document.py`).
+Not covered: the numbers (`rcb_env.report`), files of charts (`drawn.py`), and the page around them (`document.py`).
 """
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import altair as alt
-import vl_convert
 
-from rcb_env.errors import StoreError
+from rcb_env.report.contamination import month_of
 from rcb_env.report.error_classes import ErrorClasses
+from rcb_env.report.kinds import Exposed
 from rcb_env.report.scoring import Rate
 from rcb_env.report.sheets import Curve, ending_shares
 from rcb_env.report.slices import Slice
 from rcb_env.report.summary import RunSummary
+from rcb_env.view.drawn import Drawn
 from rcb_env.view.texts import plain
 
 _INK = "currentColor"
@@ -30,55 +30,8 @@ _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 1], [1, 3], [10, 4], [3, 1, 1, 1])
 _WIDTH = 720
 _LABEL_PX = 240
-_PNG_SCALE = 2.0
+_LETTERS = 90  # of all labels below an axis that fit beside each other
 _PADDING = {"left": 28, "right": 12, "top": 5, "bottom": 5}  # a page's font may be wider than ours
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A chart, ready to be put somewhere."""
-
-    name: str
-    """Of its files."""
-    title: str
-    about: str
-    """What is seen, for who cannot see it."""
-    spec: Mapping[str, Any]
-    """Vega-Lite."""
-
-    def svg(self) -> str:
-        """As SVG that takes the ink of what is around it."""
-        return str(vl_convert.vegalite_to_svg(dict(self.spec)))
-
-
-def save(charts: Sequence[Drawn], folder: str | Path) -> list[Path]:
-    """Write charts as SVG, PNG, PDF, and as the Vega-Lite they are made of.
-
-    Args:
-        charts: which.
-        folder: where to; it is made if it is not there.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
-    folder = Path(folder)
-    written = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for chart in charts:
-            spec = dict(chart.spec)
-            for ending, data in (
-                ("svg", chart.svg().encode()),
-                ("png", vl_convert.vegalite_to_png(spec, scale=_PNG_SCALE)),
-                ("pdf", vl_convert.vegalite_to_pdf(spec)),
-                ("vl.json", json.dumps(spec, indent=2).encode()),
-            ):
-                path = folder / f"{chart.name}.{ending}"
-                path.write_bytes(data)
-                written.append(path)
-    except OSError as error:
-        raise StoreError(f"cannot write {folder}: {error.strerror}; name another folder") from error
-    return written
 
 
 def leaderboard(summaries: Mapping[str, RunSummary]) -> Drawn:
@@ -141,8 +94,10 @@ def division(name: str, runs: Mapping[str, tuple[Slice, ...]]) -> Drawn:
         if part.rate.value is not None
     ]
     data, offset = _data(rows), alt.XOffset("run:N", sort=_order(runs))
+    slanted = sum(map(len, order)) > _LETTERS
+    axis = alt.Axis(labelAngle=-30 if slanted else 0, labelLimit=_LABEL_PX)
     base = alt.Chart(data).encode(
-        x=alt.X("part:N", title=name, sort=order, axis=alt.Axis(labelAngle=0)), xOffset=offset
+        x=alt.X("part:N", title=name, sort=order, axis=axis), xOffset=offset
     )
     y = alt.Y("rate:Q", title="pass rate, percent", scale=alt.Scale(domain=[0, 100]))
     ranges = base.mark_rule(strokeWidth=2, opacity=0.55).encode(
@@ -154,6 +109,75 @@ def division(name: str, runs: Mapping[str, tuple[Slice, ...]]) -> Drawn:
     chart = (ranges + points).properties(width=_WIDTH, height=240)
     about = f"Pass rates by {name}, one mark a run; the sheet beside it has the numbers."
     return _drawn(name.replace(" ", "-"), f"Pass rate by {name}", about, chart)
+
+
+def cutoffs(found: Exposed) -> Drawn:
+    """When papers and their code became public, against the knowledge cutoffs of models."""
+    dated = {
+        paper: each
+        for paper, each in found.days.items()
+        if each.v1 is not None or each.code is not None
+    }
+    order = sorted(dated, key=lambda paper: str(dated[paper].code or dated[paper].v1))
+    events = [
+        {"paper": plain(paper), "event": event, "day": day.isoformat()}
+        for paper in order
+        for event, day in (("first version", dated[paper].v1), ("first commit", dated[paper].code))
+        if day is not None
+    ]
+    months: dict[datetime.date, list[str]] = {}
+    for one in found.exposures:
+        if (month := month_of(one.cutoff)) is not None:
+            months.setdefault(month, []).append(one.name)
+    when = alt.Scale(type="utc", nice=False, padding=12)
+    y = alt.Y("paper:N", title=None, sort=_order(order), axis=_names())
+    marks = ("first version", "first commit")
+    shapes = alt.Scale(domain=marks, range=["diamond", "circle"])
+    colours = alt.Scale(domain=marks, range=[_COLOURS[1], _COLOURS[0]])
+    below = alt.Axis(orient="bottom", format="%Y-%m", labelAngle=-30)
+    points = (
+        alt.Chart(_data(events))
+        .mark_point(filled=True, size=70, opacity=1)
+        .encode(
+            x=alt.X("day:T", title=None, scale=when, axis=below),
+            y=y,
+            shape=alt.Shape("event:N", scale=shapes, legend=alt.Legend(title=None)),
+            color=alt.Color("event:N", scale=colours, legend=alt.Legend(title=None)),
+        )
+    )
+    # Each line has its models as the label of a second axis, so that room is made for them.
+    places = {
+        int(datetime.datetime(d.year, d.month, 1, tzinfo=datetime.UTC).timestamp() * 1000): n
+        for d, n in months.items()
+    }
+    words = {
+        str(place): plain(names[0] if len(names) == 1 else f"{len(names)} models")
+        for place, names in places.items()
+    }
+    above = alt.Axis(
+        orient="top",
+        values=list(places),
+        labelExpr=f"{json.dumps(words)}[toNumber(datum.value)] || ''",
+        labelAngle=-30,
+        labelLimit=_LABEL_PX,
+        labelOverlap=False,
+        grid=False,
+    )
+    rules = (
+        alt.Chart(_data([{"day": day.isoformat()} for day in months]))
+        .mark_rule(strokeWidth=1.5, strokeDash=[4, 3], opacity=0.7, color=_INK)
+        .encode(x=alt.X("day:T", title=None, scale=when, axis=above))
+    )
+    chart = (
+        (points + rules)
+        .resolve_axis(x="independent")
+        .properties(width=_WIDTH - 120, height=alt.Step(20))
+    )
+    about = (
+        "For each paper the days of its first version and of the first commit of its code; dashed lines are knowledge"
+        " cutoffs. The sheet beside it has the days."
+    )
+    return _drawn("cutoffs", "First commits against knowledge cutoffs", about, chart)
 
 
 def endings(summaries: Mapping[str, RunSummary]) -> Drawn | None:

@@ -14,14 +14,16 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from rcb_env.report import sheets
+from rcb_env.report import kind_sheets, sheets
 from rcb_env.report.comparison import RunPair, Side
-from rcb_env.report.sheets import Numbers, Sheet
+from rcb_env.report.kinds import Exposed
+from rcb_env.report.sheet import Sheet
+from rcb_env.report.sheets import Numbers
 from rcb_env.report.summary import RunSummary
 from rcb_env.report.tables import notes
 from rcb_env.runs.store import RunStore
 from rcb_env.view import charts
-from rcb_env.view.charts import Drawn
+from rcb_env.view.drawn import Drawn
 from rcb_env.view.markup import asset, fill
 
 _FINE = 40  # limits of a curve that is drawn
@@ -56,9 +58,10 @@ def report_sections(numbers: Numbers) -> list[Section]:
         ),
         Section("Papers", [charts.papers(summaries)], [sheets.papers(summaries)]),
         *(
-            Section(f"By {name}", [charts.division(name, runs)], [sheets.division(name, runs)])
+            Section(f"By {name}", [charts.division(name, runs)], [kind_sheets.division(name, runs)])
             for name, runs in numbers.parts.items()
         ),
+        *_contamination(numbers.exposed),
         *([Section("What went wrong", [wrong], [sheets.endings(summaries)])] if wrong else []),
         *(Section("Open challenges", sheets=[one]) for one in sheets.open_challenges(summaries)),
         *_efforts(numbers.sides),
@@ -110,6 +113,11 @@ def _efforts(sides: Mapping[str, Side]) -> list[Section]:
     drawn = [charts.effort(curve) for curve in sheets.equal_efforts(sides, most=_FINE)]
     tables = [sheets.at_equal(curve) for curve in coarse]
     return [Section("At equal effort", drawn, tables, opening=opening)]
+
+
+def _contamination(found: Exposed) -> list[Section]:
+    made = kind_sheets.contamination(found)
+    return [Section("Contamination", [charts.cutoffs(found)], made)] if made else []
 
 
 def _told(summaries: Mapping[str, RunSummary]) -> list[str]:

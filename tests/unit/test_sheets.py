@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import datetime
+import json
 import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from rcb_env.cli import main
+from rcb_env.cli.main import rcb
 from rcb_env.report import sheets
+from rcb_env.report.kinds import Days, Kinds, kinds_of
 from rcb_env.report.scoring import Planned, score
-from rcb_env.report.sheets import Sheet, to_latex, to_markdown
-from rcb_env.report.slices import SIZES, by_nesting, by_scope, by_size, size_of
+from rcb_env.report.sheet import Sheet, to_latex, to_markdown
+from rcb_env.report.slices import (
+    FRESH,
+    SEEN,
+    SIZES,
+    UNDATED,
+    by_contamination,
+    by_domain,
+    by_hint,
+    by_nesting,
+    by_scope,
+    by_size,
+    size_of,
+)
 from rcb_env.runs.store import RunStore
+from rcb_env.view import document
 from tests.made_runs import finish, plan_of
 
 LINES = {"A/one": 1, "A/two": 8, "B/three": 5, "B/four": 30}
@@ -120,6 +138,125 @@ def test_parts_hold_every_episode_once_and_have_its_rate() -> None:
     assert [part.name for part in by_scope(either)] == ["region", "open"]
     assert by_nesting([Planned("p/x", "p", 3, 0)]) == ()
     assert size_of(0) == "1-2"
+
+
+def test_parts_by_hint_domain_and_contamination_need_to_be_known_of_every_challenge() -> None:
+    rows = [
+        Planned("old/a", "old", 2, 0, "passed"),
+        Planned("new/b", "new", 8, 0, "failed"),
+        Planned("dateless/c", "dateless", 5, 0, "passed"),
+    ]
+    words = {"old/a": 2, "new/b": 9, "dateless/c": 3}
+    assert [part.name for part in by_hint(rows, words)] == ["1-2", "3-4", "5+"]
+    assert by_hint(rows, {"old/a": 2}) == ()
+    domains = {"old": "vision", "new": "language", "dateless": "vision"}
+    assert [(part.name, part.lines) for part in by_domain(rows, domains)] == [
+        ("language", 8),
+        ("vision", 7),
+    ]
+    assert by_domain(rows, {}) == ()
+    days = {
+        "old": Days(None, datetime.date(2024, 1, 1)),
+        "new": Days(None, datetime.date(2025, 3, 1)),
+        "dateless": Days(datetime.date(2025, 1, 1), None),
+    }
+    found = by_contamination(rows, Kinds(days=days, cutoff="2024-06"))
+    assert [(part.name, part.rate.value) for part in found] == [
+        (SEEN, 100.0),
+        (FRESH, 0.0),
+        (UNDATED, 100.0),
+    ]
+    assert by_contamination(rows, Kinds(days=days)) == ()
+
+
+def test_kinds_come_from_the_run_and_for_older_runs_from_what_is_known_of_the_papers() -> None:
+    plan = plan_of({"DyT/forward": 3, "hyla/hypernetwork-weights": 2, "own/x": 1})
+    older = kinds_of({"plan": plan, "config": {}})
+    assert older.domains["DyT"] == "computer vision"
+    assert older.days["DyT"].code == datetime.date(2025, 3, 9)
+    assert older.days["own"] == Days(None, None)
+    assert "own/x" not in older.hint_words
+    told = {"DyT": {"domain": "norms", "dates": {"first_public_code": "2020-01-01", "v1": "soon"}}}
+    own = [{**entry, "hint_words": 4} for entry in plan]
+    newer = kinds_of({"plan": own, "papers": told, "config": {"model": "O3_HIGH"}})
+    assert (newer.domains["DyT"], newer.hint_words["own/x"]) == ("norms", 4)
+    assert newer.days["DyT"] == Days(datetime.date(2025, 3, 13), datetime.date(2020, 1, 1))
+    assert newer.cutoff == "2023-10"
+    assert kinds_of({"plan": own, "config": {}}, "2024-01").cutoff == "2024-01"
+
+
+def _dated(folder: Path, model: str) -> Path:
+    """A run of three papers that its model may or may not have seen."""
+    lines = {"old/a": 2, "old/b": 3, "new/a": 8, "new/b": 1, "newer/a": 2, "newer/b": 2}
+    dates = {"old": "2023-01-01", "new": "2025-03-01", "newer": "2025-04-01"}
+    papers = {
+        name: {"domain": "d" if name == "new" else "e", "dates": {"first_public_code": day}}
+        for name, day in dates.items()
+    }
+    record = {
+        "config": {"agent": "a", "model": {"name": model}},
+        "plan": [{**entry, "hint_words": entry["lines"]} for entry in plan_of(lines)],
+        "papers": papers,
+    }
+    with RunStore.create(folder, record) as store:
+        for name in lines:
+            finish(store, name, "passed" if name[:3] == "old" or name == "new/a" else "failed")
+    return folder
+
+
+def test_a_report_says_what_a_model_may_have_seen(tmp_path: Path) -> None:
+    folder = _dated(tmp_path / "run", "gpt-4o-mini")
+    numbers = sheets.numbers({"run": RunStore.open(folder)})
+    titles = [sheet.title for sheet in numbers.sheets()]
+    for title in (
+        "Pass rate by words of the hint",
+        "Pass rate by domain",
+        "Pass rate by contamination",
+        "Papers that a model cannot have seen",
+        "When papers and their code became public",
+    ):
+        assert title in titles
+    by_domain = next(s for s in numbers.sheets() if s.title == "Pass rate by domain")
+    assert by_domain.columns == ("domain", "challenges", "lines", "run", "run, scaled")
+    assert by_domain.rows[0] == ("d", "2", "9", "50.0 [n/a]", "88.9 [n/a]")
+    text = document.html("Report", document.report_sections(numbers))
+    assert "<h2" in text
+    assert "First commits against knowledge cutoffs" in text
+    unknown = sheets.numbers({"run": RunStore.open(_dated(tmp_path / "other", "nobody/knows"))})
+    assert "Contamination" not in [s.title for s in document.report_sections(unknown)]
+
+
+def test_rates_of_parts_are_printed_by_kind(tmp_path: Path) -> None:
+    folder = _dated(tmp_path / "run", "nobody/knows")
+
+    def report(*words: str) -> str:
+        done = CliRunner().invoke(rcb, ["report", str(folder), *words])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    refused = CliRunner().invoke(rcb, ["report", str(folder), "--by", "contamination"])
+    assert "nobody knows the knowledge cutoff of its model: say it with --cutoff NAME" in str(
+        refused.exception
+    )
+    assert "Pass rate by lines of code" in report("--by", "size")
+    said = ("--by", "contamination", "--cutoff", "run=2024-06")
+    told = report(*said)
+    for words in (FRESH, "2025-03-01", "not safe"):
+        assert words in told
+    found = json.loads(report(*said, "--json"))["contamination"]
+    assert [part["name"] for part in found["parts"]] == [SEEN, FRESH]
+    assert found["safe_papers"] == ["new", "newer"]
+    assert found["pass_rate"]["all"] == pytest.approx(50)
+    assert found["pass_rate"]["safe"] == pytest.approx(25)
+    assert found["pass_rate"]["interval"][0] < -25
+    assert found["pass_rate_over_others"] is None
+    assert [
+        part["name"] for part in json.loads(report("--by", "hint", "--json"))["hint"]["parts"]
+    ] == [
+        "1-2",
+        "3-4",
+        "5+",
+    ]
 
 
 def test_a_name_cannot_break_a_table() -> None:
