@@ -55,7 +55,7 @@ class Terminal:
         self._screen.resize(rows, columns)
         self.process.send_signal(signal.SIGWINCH)
 
-    def until(self, seen: Callable[[str], bool]) -> str:
+    def until(self, seen: Callable[[str], object]) -> str:
         """Wait for a screen; returns it."""
         deadline = time.monotonic() + _DEADLINE_S
         while not seen(self.screen):

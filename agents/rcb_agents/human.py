@@ -43,6 +43,7 @@ class Human:
 
     name: ClassVar[str] = "human"
     uses_model: ClassVar[bool] = False
+    uses_terminal: ClassVar[bool] = True
 
     def play(self, task: Task) -> Generator[ToolCall, Turn, None]:
         """Show the task, then line by line what is answered."""

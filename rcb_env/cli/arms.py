@@ -45,7 +45,11 @@ def play_arms(given: Mapping[str, Any], folder: Path | None, *, resume: bool) ->
             for problem in store.problems:
                 echo(problem, err=True)
             try:
-                with show_progress(config.agent, f"sandbox: {sandbox} ({why})") as tell:
+                opening = f"sandbox: {sandbox} ({why})"
+                title = f"{config.agent} ({config.model.name})" if config.model else config.agent
+                with show_progress(
+                    title, opening, verbose=given["verbose"], agent=config.agent
+                ) as tell:
                     run_experiment(config, store, progress=tell)
             except RunBudgetSpent as error:  # of this arm; the others have their own
                 echo(str(error), err=True)

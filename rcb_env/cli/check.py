@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rcb_env.certify import Certificate, CertificateFile, Depth
     from rcb_env.certify.open import OpenReport
     from rcb_env.certify.suites import Kind, SuiteReport
+    from rcb_env.cli.progress import Progress
     from rcb_env.dataset.papers import Dataset, Paper
     from rcb_env.grading.grader import Grader
 
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 @click.option(
     "--no-cache", is_flag=True, help="Grade everything again, also what was graded before."
 )
+@options.quiet
+@options.verbose
 @options.as_json
 def check(
     papers: Sequence[str],
@@ -58,6 +61,8 @@ def check(
     workers: int,
     strict: bool,
     no_cache: bool,
+    quiet: bool,
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Certify papers: all of a data set, or those you name. Exit code 1 if anything is wrong.
@@ -88,7 +93,8 @@ def check(
     from rcb_env.errors import UsageError
     from rcb_env.grading.grader import Grader
 
-    loaded = _loaded(in_scope(dataset, scope), as_json)
+    told = _Told(quiet, verbose, as_json)
+    loaded = _loaded(in_scope(dataset, scope), told)
     chosen = _chosen(loaded, papers)
     of_open = bool(chosen) and chosen[0].layout == "open"
     if certificate and full and scope_of(loaded.name) not in ("region", "open"):
@@ -100,19 +106,36 @@ def check(
     measured: list[OpenReport] = []
     where, _ = sandboxes.choose(sandbox, {paper.image for paper in chosen})
     with Grader(where, workers=workers, judge_all=True) as grader:
-        job = _Job(grader, workers, cache, record, full, as_json)
-        for paper in chosen:
+        job = _Job(grader, workers, cache, record, full, told)
+        for number, paper in enumerate(chosen, 1):
+            told.title = f"{paper.id} ({number} of {len(chosen)})" if chosen[1:] else paper.id
             if paper.layout == "paper2code":
                 surveyed.append(job.survey(paper))
             elif paper.layout == "open":
                 measured.append(job.measure(paper, [one.id for one in loaded.papers]))
             else:
                 certified += job.certify(paper, [one.id for one in loaded.papers])
-    if surveyed and not as_json:
+    if surveyed and not (as_json or quiet):
         _print_sums(surveyed)
     fine = all(one.ok for one in certified) and all(one.ok for one in measured)
     if not (fine and _is_fine(surveyed, strict=strict)):
         raise click.exceptions.Exit(1)
+
+
+@dataclass
+class _Told:
+    """What is to be said, and of which paper."""
+
+    quiet: bool
+    verbose: bool
+    as_json: bool
+    title: str = ""
+
+    def progress(self) -> Progress:
+        """How far the check of the paper is."""
+        from rcb_env.cli.progress import Progress
+
+        return Progress(self.title, verbose=self.verbose)
 
 
 @dataclass(frozen=True)
@@ -124,27 +147,25 @@ class _Job:
     cache: Path | None
     record: CertificateFile | None
     full: bool
-    as_json: bool
+    told: _Told
 
     def survey(self, paper: Paper) -> SuiteReport:
         """What can be found out about a folder of a public data set."""
         from rcb_env.certify.suites import survey
-        from rcb_env.cli.progress import Progress
 
-        with Progress(paper.id) as shown:
+        with self.told.progress() as shown:
             report = survey(
                 paper, self.grader, progress=shown.update, cache=self.cache, workers=self.workers
             )
-        _print_survey(report, self.as_json)
+        _print_survey(report, self.told)
         return report
 
     def measure(self, paper: Paper, order: Sequence[str]) -> OpenReport:
         """Whether an open challenge is good enough; a full check goes on record."""
         from rcb_env.certify.open import certify_open
-        from rcb_env.cli.progress import Progress
 
         known = self._known
-        with Progress(paper.id) as shown:
+        with self.told.progress() as shown:
             report = certify_open(
                 paper,
                 self.grader,
@@ -153,7 +174,7 @@ class _Job:
                 cache=self.cache,
                 workers=self.workers,
             )
-        _print_open(report, _standing(known, paper) if known else "", self.as_json)
+        _print_open(report, _standing(known, paper) if known else "", self.told)
         if self.record and self.full:
             self.record.put(paper, report, order)
         return report
@@ -177,12 +198,11 @@ class _Job:
     def _certify(self, paper: Paper) -> Certificate:
         from rcb_env.certify import certify
         from rcb_env.certify.joint import certify_joint
-        from rcb_env.cli.progress import Progress
 
         known = self._known
         current = known is not None and known.standing(paper) == "current"
         depth: Depth = "full" if self.full else "light" if current else "quick"
-        with Progress(paper.id) as shown:
+        with self.told.progress() as shown:
             look = certify if paper.challenges[0].holes is None else certify_joint
             found = look(
                 paper,
@@ -192,11 +212,11 @@ class _Job:
                 cache=self.cache,
                 workers=self.workers,
             )
-        _print(found, _standing(known, paper) if known else "", self.as_json)
+        _print(found, _standing(known, paper) if known else "", self.told)
         return found
 
 
-def _loaded(dataset: str, as_json: bool) -> Dataset:
+def _loaded(dataset: str, told: _Told) -> Dataset:
     """The data set; one that cannot be read is a finding like any other."""
     from rcb_env.certify import Certificate, Problem
     from rcb_env.dataset.loading import load_dataset
@@ -205,7 +225,7 @@ def _loaded(dataset: str, as_json: bool) -> Dataset:
     try:
         return load_dataset(dataset)
     except PaperError as error:
-        _print(Certificate(dataset, "quick", (Problem.of(error),)), "", as_json)
+        _print(Certificate(dataset, "quick", (Problem.of(error),)), "", told)
         raise click.exceptions.Exit(1) from None
 
 
@@ -246,13 +266,15 @@ def _standing(record: CertificateFile, paper: Paper) -> str:
     )
 
 
-def _print(certificate: Certificate, standing: str, as_json: bool) -> None:
-    if as_json:
-        told = {**certificate.to_dict(), "ok": certificate.ok, "standing": standing}
-        echo(json.dumps(told))
+def _print(certificate: Certificate, standing: str, told: _Told) -> None:
+    if told.as_json:
+        found = {**certificate.to_dict(), "ok": certificate.ok, "standing": standing}
+        echo(json.dumps(found))
         return
     for problem in certificate.problems:
         echo(str(problem))
+    if told.quiet:
+        return
     excused = sum(1 for survivor in certificate.survivors if survivor.reason)
     facts = [counted(len(certificate.problems), "problem") if certificate.problems else "certified"]
     if standing:
@@ -294,12 +316,14 @@ def _credit(certificate: Certificate) -> str:
     return f"{told}; without trying at most {best.earned:.2f} ({challenge}: {best.answer})"
 
 
-def _print_open(report: OpenReport, standing: str, as_json: bool) -> None:
-    if as_json:
+def _print_open(report: OpenReport, standing: str, told: _Told) -> None:
+    if told.as_json:
         echo(json.dumps({**report.to_dict(), "ok": report.ok, "standing": standing}))
         return
     for problem in report.problems:
         echo(str(problem))
+    if told.quiet:
+        return
     facts = [counted(len(report.problems), "problem") if report.problems else "certified"]
     facts += [standing] if standing else []
     ranked = sorted(report.witnesses, key=lambda one: -(one.value or 0.0))
@@ -311,8 +335,8 @@ def _print_open(report: OpenReport, standing: str, as_json: bool) -> None:
     echo(f"{report.challenge}: {'; '.join(facts)}")
 
 
-def _print_survey(report: SuiteReport, as_json: bool) -> None:
-    if as_json:
+def _print_survey(report: SuiteReport, told: _Told) -> None:
+    if told.as_json:
         echo(json.dumps({**report.to_dict(), "ok": report.ok}))
         return
     if report.unavailable:
@@ -320,6 +344,8 @@ def _print_survey(report: SuiteReport, as_json: bool) -> None:
         return
     for problem in (*report.problems, *(finding.where for finding in report.findings)):
         echo(str(problem))
+    if told.quiet:
+        return
     facts = [f"the reference passes {report.passed} of {report.challenges} challenges"]
     facts.append(f"{report.split} are graded split")
     if report.split:

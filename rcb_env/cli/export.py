@@ -47,26 +47,9 @@ _FORMS = ("sft", "preference", "rl")
     show_default=True,
     help="How arguments of tool calls are written. objects: as chat templates need them. text: as JSON text, as in OpenAI's API.",
 )
-@click.option(
-    "--tokenizer",
-    metavar="FOLDER|NAME",
-    help="Add the tokens of a model (input_ids) and which of them it is to learn (labels). Needs the extra `trl`.",
-)
-@click.option(
-    "--chat-template",
-    metavar="FILE",
-    help="With --tokenizer: the chat template to use instead of its own.",
-)
 @click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 def export(
-    runs: Sequence[str],
-    form: str,
-    out: str,
-    reward: str,
-    arguments: str,
-    tokenizer: str | None,
-    chat_template: str | None,
-    force: bool,
+    runs: Sequence[str], form: str, out: str, reward: str, arguments: str, force: bool
 ) -> None:
     """Write runs as training data: chat messages with tool calls and masks.
 
@@ -77,12 +60,8 @@ def export(
     """
     from rcb_env.cli.results import expanded
     from rcb_env.env.rewards import reward_spec
-    from rcb_env.errors import UsageError
     from rcb_env.report import training
-    from rcb_env.report.tokens import RowTokenizer
 
-    if chat_template and not tokenizer:
-        raise UsageError("--chat-template is for --tokenizer: add it")
     spec = reward_spec(reward)
     made = training.export(
         expanded(runs),
@@ -90,7 +69,6 @@ def export(
         out,
         reward=spec,
         arguments=cast("training.Arguments", arguments),
-        tokenizer=RowTokenizer(tokenizer, chat_template) if tokenizer else None,
         force=force,
     )
     for problem in made.problems:

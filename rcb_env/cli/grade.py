@@ -39,6 +39,7 @@ from rcb_env.env.settings import Extractor, Rules
 )
 @click.option("--resume", is_flag=True, help="Continue the run in --out.")
 @options.quiet
+@options.verbose
 @options.as_json
 def grade(
     source: str,
@@ -53,6 +54,7 @@ def grade(
     official: bool,
     resume: bool,
     quiet: bool,
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Grade the completions in a file, or grade the code of a run again.
@@ -89,7 +91,8 @@ def grade(
     images = {paper.image for paper in load_dataset(dataset).papers}
     folder = Path(out) if out is not None else default_folder(f"graded-{path.resolve().stem}")
     sandbox, why = prepare_sandbox(sandbox, images)
-    with show_progress("grading", f"run: {folder}\nsandbox: {sandbox} ({why})") as tell:
+    opening = f"run: {folder}\nsandbox: {sandbox} ({why})"
+    with show_progress("grading", opening, verbose=verbose) as tell:
         if again:
             store = regrade(
                 path,

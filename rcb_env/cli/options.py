@@ -88,6 +88,9 @@ hierarchical = click.option(
     help="Also fit a hierarchical model, challenges within papers. Needs the extra `statistics`.",
 )
 quiet = click.option("--quiet", "-q", is_flag=True, help="Print only progress, and what is wrong.")
+verbose = click.option(
+    "--verbose", "-v", is_flag=True, help="Also print a line for each part as it is finished."
+)
 sandbox = click.option(
     "--sandbox",
     default="auto",

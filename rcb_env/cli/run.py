@@ -152,6 +152,7 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
     help="Continue the run in DIR (or --out). Options that you leave out keep their values.",
 )
 @options.quiet
+@options.verbose
 @options.as_json
 @click.pass_context
 def run(context: click.Context, /, **given: Any) -> None:
@@ -242,7 +243,10 @@ def _play(given: Mapping[str, Any], folder: Path | None, *, resume: bool) -> Non
             if config.batch:
                 return
         title = store.record["config"]["agent"]  # in its shortest form, as in reports
-        with show_progress(title, f"sandbox: {sandbox} ({why})") as tell:
+        if config.model is not None:
+            title += f" ({config.model.name})"
+        opening = f"sandbox: {sandbox} ({why})"
+        with show_progress(title, opening, verbose=given["verbose"], agent=config.agent) as tell:
             try:
                 run_experiment(config, store, progress=tell)
             except RunBudgetSpent:

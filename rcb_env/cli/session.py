@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -11,21 +12,38 @@ import click
 from click.core import ParameterSource
 
 from rcb_env.cli.output import echo
+from rcb_env.errors import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rcb_env.cli.progress import Look
+    from rcb_env.play.agent import Usage
+    from rcb_env.play.record import Episode
     from rcb_env.runs import Progress as RunProgress
     from rcb_env.runs.store import RunStore
 
 
 @contextlib.contextmanager
-def show_progress(title: str, opening: str) -> Iterator[Callable[[RunProgress], None]]:
-    """Show how far a run is, after an opening line; yields what is to be told about each episode."""
+def show_progress(
+    title: str, opening: str, *, verbose: bool = False, agent: str | None = None
+) -> Iterator[Callable[[RunProgress], None]]:
+    """Show how far a run is, after an opening line.
+
+    Args:
+        title: what is done.
+        opening: what is to be said before.
+        verbose: also print a line for each episode.
+        agent: the spec of who plays; None: nobody does.
+
+    Yields:
+        What is to be told about each episode.
+    """
     from rcb_env.cli.progress import Progress
+    from rcb_env.play.registry import uses_terminal
 
     warned: set[str] = set()
-    with Progress(title) as shown:
+    with Progress(title, live=not (agent and uses_terminal(agent))) as shown:
 
         def tell(progress: RunProgress) -> None:
             last = progress.last
@@ -42,16 +60,37 @@ def show_progress(title: str, opening: str) -> Iterator[Callable[[RunProgress], 
                     whose, again = "the agent's own error: ", "it gets one more attempt"
                 again = f"; {again}" if progress.retrying else ""
                 shown.note(f"{last.challenge} sample {last.sample}: {whose}{last.error}{again}")
+            elif last is not None and verbose:
+                shown.note(_ended(last))
             if last is not None:
                 for text in filter(
                     lambda text: text not in warned, dict.fromkeys(progress.warnings)
                 ):
                     shown.note(f"warning: {text} (first of {last.challenge} sample {last.sample})")
                 warned.update(progress.warnings)
-            states = ", ".join(f"{count} {state}" for state, count in progress.states.items())
-            shown.update(states, progress.finished, progress.planned, _now(progress))
+            shown.show(progress.finished, progress.planned, lambda: _look(progress))
 
         yield tell
+
+
+def _look(progress: RunProgress) -> Look:
+    """What is to be seen of a run that goes on."""
+    from rcb_env.cli.progress import Look
+
+    facts = (_rate(tuple(progress.papers.values())), _used(progress.usage))
+    return Look(
+        status=", ".join(f"{count} {state}" for state, count in progress.states.items()),
+        facts=tuple(filter(None, facts)),
+        now=_now(progress),
+        rows=tuple(
+            (
+                f"worker {each.worker + 1}",
+                each.challenge,
+                f"{each.elapsed_s:.0f} s, {counted(each.steps, 'step')}, waits for {each.waits_for}",
+            )
+            for each in sorted(progress.playing, key=lambda each: each.worker)
+        ),
+    )
 
 
 def _now(progress: RunProgress) -> str:
@@ -61,6 +100,49 @@ def _now(progress: RunProgress) -> str:
     one, others = progress.playing[0], len(progress.playing) - 1
     more = f" (and {others} more)" if others else ""
     return f"{one.challenge} waits {one.elapsed_s:.0f} s for {one.waits_for}{more}"
+
+
+@functools.lru_cache(maxsize=1)  # it takes milliseconds
+def _rate(papers: tuple[tuple[int, int], ...]) -> str:
+    """The pass rate of the episodes so far, with its interval as in reports; "" before the first.
+
+    Args:
+        papers: how many passed, and how many have a verdict, of each.
+    """
+    if not papers:
+        return ""
+    import numpy as np
+
+    from rcb_env.report import intervals
+
+    passed, judged = np.array(papers, dtype=np.float64).T
+    found = intervals.of_rate(passed, judged, size=float(judged.sum()), level=0.95)
+    within = f" (95 %: {found.low:.1f} to {found.high:.1f})" if found else ""
+    return f"pass rate so far {100 * passed.sum() / judged.sum():.1f} %{within}"
+
+
+def _used(usage: Usage | None) -> str:
+    """Tokens and money so far; "" where no model was asked."""
+    if usage is None or not (usage.calls or usage.tokens or usage.cost_usd is None):
+        return ""
+    least = "" if usage.complete else "at least "
+    cost = "cost unknown" if usage.cost_usd is None else f"{usage.cost_usd:.4f} USD"
+    return f"{least}{counted(usage.calls, 'model call')}, {usage.tokens:,} tokens, {cost}"
+
+
+def _ended(episode: Episode) -> str:
+    """An episode on one line."""
+    used = _used(episode.usage)
+    facts = [
+        episode.status,
+        f"{episode.wall_s:.1f} s",
+        *([counted(episode.steps, "step")] if episode.steps else []),
+        *([counted(episode.test_runs, "test run")] if episode.test_runs else []),
+        *([used] if used else []),
+    ]
+    why = episode.error or str((episode.verdict or {}).get("message") or "")
+    more = f": {' '.join(why.split())}" if why and not episode.passed else ""
+    return f"{episode.challenge} sample {episode.sample}: {', '.join(facts)}{more}"
 
 
 def finish(store: RunStore, *, quiet: bool, as_json: bool) -> None:

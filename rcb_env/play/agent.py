@@ -379,7 +379,8 @@ class Agent(Protocol):
     """Anything that plays; a frozen dataclass whose fields are its settings.
 
     Class attributes that are read where they exist: ``name`` (how records call it),
-    ``uses_model`` (True: it needs one; False: it takes none; None or missing: it may have one), and
+    ``uses_model`` (True: it needs one; False: it takes none; None or missing: it may have one),
+    ``uses_terminal`` (True: it talks to somebody there, so nothing else is drawn on it), and
     ``whole_setting`` (the one setting that gets all that follows the name in a spec, as it is).
     """
 

@@ -57,6 +57,15 @@ def takes_model(spec: str) -> bool:
     return getattr(maker, "uses_model", None) is not False
 
 
+def uses_terminal(spec: str) -> bool:
+    """Whether the agent that ``spec`` names talks to somebody at the terminal itself.
+
+    Raises:
+        UsageError: there is no such agent.
+    """
+    return bool(getattr(_find_agent(spec)[0], "uses_terminal", False))
+
+
 def same_agent(spec: str, other: str) -> bool:
     """Whether two specs name the same agent, whatever its settings.
 

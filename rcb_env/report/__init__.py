@@ -24,7 +24,6 @@ export.py      numbers as JSON and CSV
 training.py    episodes as rows to train on: `rcb export`
 worths.py      what the cases of stored episodes are worth
 turns.py       the steps of a stored episode, with what its model said
-tokens.py      rows in the tokens of one model
 rows.py        files of rows: JSON Lines and Parquet
 trajectory.py  one episode, step by step, as text
 printable.py   text from anywhere, made harmless for a terminal

@@ -113,10 +113,8 @@ class ParquetWriter:
         self._writer.close()
 
 
-def writer_of(
-    path: Path, form: str, *, tokens: bool = False
-) -> Callable[[Path], JsonLinesWriter | ParquetWriter]:
-    """What writes rows of a form, with or without tokens, to files of this name's kind.
+def writer_of(path: Path, form: str) -> Callable[[Path], JsonLinesWriter | ParquetWriter]:
+    """What writes rows of a form to files of this name's kind.
 
     Raises:
         UsageError: the kind is unknown, or pyarrow is missing.
@@ -125,7 +123,7 @@ def writer_of(
         return JsonLinesWriter
     if path.suffix == ".parquet":
         _parquet()
-        schema = _schema(form, tokens)
+        schema = _schema(form)
         return lambda scratch: ParquetWriter(scratch, schema)
     raise _unknown_kind(path)
 
@@ -144,7 +142,7 @@ def _parquet() -> Any:
     return pyarrow.parquet
 
 
-def _schema(form: str, tokens: bool) -> Any:
+def _schema(form: str) -> Any:
     import pyarrow as pa
 
     text, whole, real = pa.string(), pa.int64(), pa.float64()
@@ -158,8 +156,6 @@ def _schema(form: str, tokens: bool) -> Any:
         **dict.fromkeys(_CONVERSATIONS, messages),
         "mask": pa.list_(whole),
         "rewards": pa.list_(real),
-        "input_ids": pa.list_(whole),
-        "labels": pa.list_(whole),
     }
     if form == "preference":
         names = ["challenge", "paper", "lines", "content_hash", "prompt", "chosen", "rejected"]
@@ -169,7 +165,6 @@ def _schema(form: str, tokens: bool) -> Any:
     else:
         names = ["run", *ABOUT, "own_lines", "content_hash", "code", "messages", "mask"]
         names += ["rewards", "reward", "tools"]
-        names += ["input_ids", "labels"] if tokens else []
     return pa.schema(
         [(name, kinds.get(name) or kinds.get(name.partition("_")[2], text)) for name in names]
     )

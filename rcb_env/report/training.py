@@ -20,7 +20,7 @@ finished episode, so scores from them are the run's, and `rcb grade` takes such 
 "infra_error" says nothing about a model: its mask is 0 throughout.
 An episode whose trajectory is missing or damaged gives no row and is named in `Exported.problems`.
 Not covered: the prompts of agents that make the calls for their model, whose rows hold the assignment
-and the calls (`Exported.without_prompts` names them); tokens (`rcb_env.report.tokens`).
+and the calls (`Exported.without_prompts` names them); tokens.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from rcb_env.errors import StoreError, UsageError, unknown
 from rcb_env.report.rows import ABOUT, Row, writer_of
 from rcb_env.report.scoring import Planned
 from rcb_env.report.summary import plan_of
-from rcb_env.report.tokens import RowTokenizer
 from rcb_env.report.turns import Start, Step, read_turns
 from rcb_env.report.worths import StoredWorths
 from rcb_env.runs.store import INFRA, RunStore
@@ -85,7 +84,6 @@ def export(
     *,
     reward: RewardSpec | None = None,
     arguments: Arguments = "objects",
-    tokenizer: RowTokenizer | None = None,
     force: bool = False,
 ) -> Exported:
     """Write runs as training data. The file is there whole or, if no episode gives a row, not at all.
@@ -96,7 +94,6 @@ def export(
         path: ends with .jsonl or .parquet.
         reward: what steps earn; None: `rewards.sparse`.
         arguments: of tool calls: objects, or JSON text.
-        tokenizer: adds ``input_ids`` and ``labels`` to each row; not to pairs.
         force: whether an older file is replaced.
 
     Raises:
@@ -106,10 +103,7 @@ def export(
     if form not in FORMS:
         raise unknown("format", str(form), FORMS)
     path = Path(path)
-    if form == "preference" and tokenizer is not None:
-        raise UsageError("pairs are tokenized by their trainer: leave out --tokenizer")
-    # Before any work: it may be that there is no pyarrow.
-    writer = writer_of(path, form, tokens=tokenizer is not None)
+    writer = writer_of(path, form)  # before any work: it may be that there is no pyarrow
     if path.exists() and not force:
         raise UsageError(f"{path} is there already: add --force, or choose another --out")
     stores = [RunStore.open(run) for run in runs]
@@ -120,7 +114,7 @@ def export(
         path.parent.mkdir(parents=True, exist_ok=True)
         with writer(scratch) as out:
             for row in rows:
-                out.write({**row, **tokenizer.tokens(row)} if tokenizer else row)
+                out.write(row)
                 made.rows += 1
         if made.rows:
             scratch.replace(path)

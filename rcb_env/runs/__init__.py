@@ -2,7 +2,8 @@
 
 plan.py       `RunConfig`, the plan it makes, the record in run.json, `open_run`
 arms.py       several agents on equal terms: one run each, side by side
-workers.py    worker threads, retry, progress, and stopping in seconds
+workers.py    worker threads, retry, and stopping in seconds
+telling.py    how far a run is
 playing.py    `run_experiment`: an agent plays the plan
 regrading.py  `grade_completions` and `regrade`: runs made of code that is there already
 importing.py  runs made of what the public benchmark's harness stored
@@ -20,7 +21,8 @@ from rcb_env.runs.plan import RunConfig, default_folder, open_run
 from rcb_env.runs.playing import ask_ahead, run_experiment
 from rcb_env.runs.regrading import grade_completions, regrade
 from rcb_env.runs.spending import RunBudgetSpent
-from rcb_env.runs.workers import Interrupted, Progress
+from rcb_env.runs.telling import Progress
+from rcb_env.runs.workers import Interrupted
 
 __all__ = [
     "Interrupted",

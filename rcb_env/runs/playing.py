@@ -21,7 +21,8 @@ from rcb_env.runs.plan import Job, RunConfig, jobs, planned
 from rcb_env.runs.spending import RunBudgetSpent, RunMeter
 from rcb_env.runs.steps import Trajectory
 from rcb_env.runs.store import RunStore
-from rcb_env.runs.workers import Play, Progress, count_finished, work
+from rcb_env.runs.telling import Progress
+from rcb_env.runs.workers import Play, count_finished, work
 
 if TYPE_CHECKING:
     from rcb_env.env.environment import ResearchCodeEnv
@@ -88,6 +89,7 @@ def run_experiment(
                 grader=grader,
                 workers=config.workers,
                 progress=progress,
+                usage=lambda: meter.usage,
             )
         except BaseException as error:
             meter.note_end()

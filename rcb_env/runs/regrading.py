@@ -31,7 +31,8 @@ from rcb_env.runs.durable import JsonLines, file_digest
 from rcb_env.runs.plan import Job, challenges_digest, jobs, now, run_record
 from rcb_env.runs.steps import Trajectory
 from rcb_env.runs.store import INFRA, RunStore
-from rcb_env.runs.workers import Progress, work
+from rcb_env.runs.telling import Progress
+from rcb_env.runs.workers import work
 
 MAX_LINE_BYTES = 16 << 20
 """A longer line is refused: no region needs it, and it would be held in memory."""

@@ -35,6 +35,8 @@ class Trajectory:
         self._durable = durable
         self.last_kind = ""
         """Of the record that was written last; "" before the first."""
+        self.steps = 0
+        """How many records are of steps."""
         self.warnings: list[str] = []
         """Texts of the records of that kind, for the user to see."""
         with writing(path):
@@ -58,6 +60,7 @@ class Trajectory:
                 take_back(self._fd, size)
                 raise
         self.last_kind = kind
+        self.steps += kind == "step"
         if kind == "warning":
             self.warnings.append(str(payload.get("text", "")))
 

@@ -19,26 +19,24 @@ import queue
 import signal
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 
 from rcb_env.errors import RcbError
 from rcb_env.grading.grader import Grader
+from rcb_env.play.agent import Usage
 from rcb_env.play.record import Episode
 from rcb_env.runs.plan import Job, now, versions
 from rcb_env.runs.steps import Trajectory
 from rcb_env.runs.store import INFRA, RunStore
+from rcb_env.runs.telling import Played, Progress, Teller
 
 Play = Callable[[Job, Trajectory], Episode]
 
 ATTEMPTS = 2
 _POLL_S = 0.2
-_TELL_S = 1.0  # between two looks at what is in play
-_WAITS_FOR = {"": "its start", "start": "its agent", "model_call": "its tests"}
 _GRACE_S = 3.0  # for workers to end after a stop
-_WAITS_FOR_EITHER = "its agent or its tests"  # after a step, nothing tells which
 
 
 class Interrupted(RcbError):
@@ -53,42 +51,6 @@ class Interrupted(RcbError):
         self.exit_code = 128 + signum
 
 
-@dataclass(frozen=True)
-class InPlay:
-    """An episode that somebody works on."""
-
-    challenge: str
-    elapsed_s: float
-    """Since it began."""
-    waits_for: str
-    """As far as its last record tells: its start, its agent, its tests."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is; told before the first and after every episode, and now and then between."""
-
-    planned: int
-    finished: int
-    """Episodes with a result that counts, those of earlier sessions included."""
-    resumed: int
-    """Of them, finished in earlier sessions."""
-    states: Mapping[str, int]
-    """Of the finished episodes."""
-    elapsed_s: float
-    """Of this session."""
-    last: Episode | None
-    """What was just finished; None before the first."""
-    retrying: bool = False
-    """Whether ``last`` was ended by infrastructure and is tried again."""
-    warnings: tuple[str, ...] = ()
-    """What its agent warned of while ``last`` was played."""
-    between: bool = False
-    """Nothing has finished since the last time; ``playing`` may have changed."""
-    playing: tuple[InPlay, ...] = ()
-    """The episodes in play, the longest first."""
-
-
 @dataclass
 class _Shared:
     """What workers and the caller's thread share."""
@@ -100,89 +62,14 @@ class _Shared:
     """Finished episodes with whether they are tried again and warnings, errors, and None for a worker's end."""
     caught: list[int] = field(default_factory=list)
     """Signals that came, the first one first."""
-    playing: dict[int, tuple[Job, Trajectory, float]] = field(default_factory=dict)
-    """What each worker plays, by its thread: the job, its record, and when it began."""
+    played: Played = field(default_factory=Played)
     over: bool = False
     """Set when the caller's thread no longer takes results."""
-
-    def in_play(self) -> tuple[InPlay, ...]:
-        """What is played now, the longest first."""
-        began = sorted(self.playing.copy().values(), key=lambda each: each[2])
-        now = time.monotonic()
-        return tuple(
-            InPlay(
-                job.challenge.id,
-                now - since,
-                _WAITS_FOR.get(trajectory.last_kind, _WAITS_FOR_EITHER),
-            )
-            for job, trajectory, since in began
-        )
 
     @property
     def stopping(self) -> bool:
         """Whether workers are to end; true from the instant a signal is handled."""
         return self.over or bool(self.caught)
-
-
-class _Told:
-    """How far a run is, and when that was told last.
-
-    Args:
-        shared: whose episodes are in play.
-        progress: is told; None: nobody is.
-        planned: as in `Progress`.
-        resumed: likewise.
-        counts: states of the episodes finished so far.
-    """
-
-    def __init__(
-        self,
-        shared: _Shared,
-        progress: Callable[[Progress], None] | None,
-        *,
-        planned: int,
-        resumed: int,
-        counts: Counter[str],
-    ) -> None:
-        self._shared = shared
-        self._progress = progress
-        self._planned = planned
-        self._resumed = resumed
-        self._counts = counts
-        self._began = self._told_at = time.monotonic()
-
-    def look(self) -> None:
-        """Tell what is in play, if nothing has been told for a while."""
-        if time.monotonic() - self._told_at >= _TELL_S:
-            self.tell(None, between=True)
-
-    def tell(
-        self,
-        last: Episode | None,
-        *,
-        retrying: bool = False,
-        warnings: Sequence[str] = (),
-        between: bool = False,
-    ) -> None:
-        """Tell of an episode that has finished, if one has."""
-        if last is not None and not retrying:
-            self._counts[last.status] += 1
-        self._told_at = time.monotonic()
-        if self._progress:
-            self._progress(
-                Progress(
-                    planned=self._planned,
-                    finished=self._counts.total(),
-                    resumed=self._resumed,
-                    states=dict(self._counts),
-                    elapsed_s=self._told_at - self._began,
-                    last=last,
-                    retrying=retrying,
-                    warnings=tuple(warnings),
-                    between=between,
-                    playing=self._shared.in_play(),
-                )
-            )
 
 
 def work(
@@ -193,6 +80,7 @@ def work(
     grader: Grader,
     workers: int,
     progress: Callable[[Progress], None] | None,
+    usage: Callable[[], Usage] | None = None,
 ) -> None:
     """Work off the jobs that the store has no result for.
 
@@ -203,6 +91,7 @@ def work(
         grader: used by what `make_play` gives; closed here when the run is stopped.
         workers: threads.
         progress: called in the caller's thread.
+        usage: says what model calls took so far; None: no model is asked.
 
     Raises:
         Interrupted: SIGINT or SIGTERM came.
@@ -214,14 +103,21 @@ def work(
     shared = _Shared(queue.SimpleQueue())
     for job in todo:
         shared.todo.put(job)
-    counts = Counter(status for status in states.values() if status != INFRA)
-    told = _Told(shared, progress, planned=len(jobs), resumed=len(jobs) - len(todo), counts=counts)
     threads = [
         threading.Thread(
-            target=_worker, args=(shared, make_play, store), daemon=True, name=f"rcb-worker-{n}"
+            target=_worker, args=(n, shared, make_play, store), daemon=True, name=f"rcb-worker-{n}"
         )
         for n in range(min(workers, len(todo)))
     ]
+    there = ((job.challenge.paper.id, states.get(job.key.id, INFRA)) for job in jobs)
+    told = Teller(
+        progress,
+        shared.played,
+        planned=len(jobs),
+        workers=len(threads),
+        stored=[each for each in there if each[1] != INFRA],
+        usage=usage,
+    )
     with _signals(shared.caught):
         try:
             told.tell(None)
@@ -250,7 +146,7 @@ def _note_session(
     )
 
 
-def _take_results(shared: _Shared, running: int, told: _Told) -> None:
+def _take_results(shared: _Shared, running: int, told: Teller) -> None:
     """Take what workers have finished, until the last one ends or a signal comes.
 
     Raises:
@@ -288,8 +184,7 @@ def count_finished(store: RunStore, jobs: Sequence[Job]) -> int:
     return sum(status != INFRA for status in _stored_states(store, jobs).values())
 
 
-def _worker(shared: _Shared, make_play: Callable[[], Play], store: RunStore) -> None:
-    me = threading.get_ident()
+def _worker(me: int, shared: _Shared, make_play: Callable[[], Play], store: RunStore) -> None:
     try:
         play = make_play()
         while not shared.stopping:
@@ -299,9 +194,9 @@ def _worker(shared: _Shared, make_play: Callable[[], Play], store: RunStore) -> 
                 break
             for attempt in range(1, ATTEMPTS + 1):
                 with store.trajectory(job.key) as trajectory:
-                    shared.playing[me] = (job, trajectory, time.monotonic())
+                    shared.played.by_worker[me] = (job, trajectory, time.monotonic())
                     episode = play(job, trajectory)
-                    del shared.playing[me]
+                    del shared.played.by_worker[me]
                 if shared.stopping and episode.status == INFRA:
                     return  # the boxes were closed under it: what it says is about us
                 retrying = episode.status == INFRA and attempt < ATTEMPTS

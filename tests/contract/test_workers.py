@@ -20,7 +20,8 @@ from rcb_env.play.record import Episode
 from rcb_env.runs.plan import Job, episode_seed, jobs, own_lines, run_record
 from rcb_env.runs.steps import Trajectory
 from rcb_env.runs.store import RunStore
-from rcb_env.runs.workers import Play, Progress, work
+from rcb_env.runs.telling import Progress
+from rcb_env.runs.workers import Play, work
 
 CONFIG = {"agent": "test", "model": None}
 
@@ -166,9 +167,9 @@ def test_memory_does_not_grow_with_the_number_of_episodes(
     tmp_path: Path, dataset: Dataset, grader: Grader
 ) -> None:
     peaks = []
-    for samples in (25, 250):
+    for number, samples in enumerate((25, 250, 250)):
         planned = plan(dataset, samples)
-        with new_store(tmp_path / f"run{samples}", dataset, planned) as store:
+        with new_store(tmp_path / f"run{number}", dataset, planned) as store:
             tracemalloc.start()
             work(
                 planned,
@@ -180,8 +181,9 @@ def test_memory_does_not_grow_with_the_number_of_episodes(
             )
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
-    # 900 more episodes of 1.1 KB of code each; what stays is their keys.
-    assert peaks[1] - peaks[0] < 900 * 1000
+    # 900 more episodes of 1.1 KB of code each; what stays is their keys. The less of two: the interpreter's own table of
+    # interned strings doubles now and then, by megabytes.
+    assert min(peaks[1:]) - peaks[0] < 900 * 1000
 
 
 def test_the_seed_of_an_episode_depends_on_nothing_but_run_challenge_and_sample() -> None:
