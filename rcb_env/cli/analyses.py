@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 BY = {
     "error": ("error_classes", "Why answers were wrong"),
+    "memory": ("probes", "Traces of memory"),
     "official": ("parity", "Our verdicts and the public benchmark's"),
 }
 """Name of a question -> module of `rcb_env.report` that answers it, and a title."""

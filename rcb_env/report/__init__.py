@@ -13,6 +13,7 @@ item_sources.py  what they are computed from: run folders, a table of published 
 public_results.py  the published results of 32 models, in data/; leaderboard.py: these and runs in one table
 ranks.py       ranks with their uncertainty
 contamination.py  knowledge cutoffs against the days on which papers and code became public
+probes.py      traces of memory in single answers
 model_facts.py  price and cutoff of a run's model
 disagreements.py  equal answers that two runs judged differently
 error_classes.py  why answers were wrong, and what feedback mends
