@@ -290,6 +290,7 @@ def application(*, sessions: int = 8, wait_s: float = 0.0, **settings: Any) -> F
 @click.option("--timings", is_flag=True, help="Tell in infos how long steps took.")
 @options.settings(Shown, Rules, only=_KEYWORDS)
 @options.sandbox
+@options.boxes
 def main(host: str, port: int, **given: Any) -> None:
     """Serve challenges to OpenEnv clients."""
     import socket

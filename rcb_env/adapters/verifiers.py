@@ -83,6 +83,7 @@ class ChallengesConfig(vf.TasksetConfig):
     max_steps: int = 50
     max_test_runs: int = 10
     sandbox: str = "auto"
+    boxes: int | None = None
 
 
 class Challenges(vf.Taskset[ChallengeTask, ChallengesConfig]):
@@ -97,7 +98,15 @@ class Challenges(vf.Taskset[ChallengeTask, ChallengesConfig]):
         config = self.config
         settings = {
             name: getattr(config, name)
-            for name in ("dataset", "reward", "feedback", "max_steps", "max_test_runs", "sandbox")
+            for name in (
+                "dataset",
+                "reward",
+                "feedback",
+                "max_steps",
+                "max_test_runs",
+                "sandbox",
+                "boxes",
+            )
         }
         chosen = load_dataset(config.dataset).select(
             papers=config.papers, challenges=config.challenges

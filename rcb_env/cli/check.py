@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     help="With --full: write the results to FILE. Without: a paper that has not changed since gets a light check.",
 )
 @options.sandbox
-@options.workers
+@options.gradings
 @click.option(
     "--strict",
     is_flag=True,

@@ -24,7 +24,7 @@ from rcb_env.env.settings import Extractor, Rules
 @options.papers
 @options.challenges
 @options.settings(Rules, only=("extractor",))
-@options.workers
+@options.gradings
 @options.sandbox
 @click.option(
     "--out",

@@ -104,8 +104,25 @@ workers = click.option(
     type=click.IntRange(min=1),
     default=2,
     show_default=True,
-    help="How many episodes are played, or gradings made, at once.",
+    help="How many episodes are played at once.",
 )
+gradings = click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    callback=lambda _context, _parameter, value: _boxes(value),
+    help="How many gradings are made at once, each in a box.  [default: as many as the machine gives processors and memory for]",
+)
+boxes = click.option(
+    "--boxes",
+    type=click.IntRange(min=1),
+    help="How many boxes run code at once.  [default: as many as the machine gives processors and memory for]",
+)
+
+
+def _boxes(wanted: int | None) -> int:
+    from rcb_env.sandbox.machine import boxes
+
+    return boxes(wanted)
 
 
 def selection(command: _Command) -> _Command:

@@ -137,6 +137,7 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
     " the price. The answers take up to a day: collect them with --resume.",
 )
 @options.sandbox
+@options.boxes
 @click.option(
     "--out",
     metavar="DIR",

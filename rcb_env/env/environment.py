@@ -54,6 +54,7 @@ from rcb_env.errors import BoxDied, UsageError, unknown
 from rcb_env.grading.grader import Grader, Verdict
 from rcb_env.grading.shared import shared_grader
 from rcb_env.grading.worth import Worth
+from rcb_env.sandbox import machine
 
 MIN_TEXT_CHARS = 200
 
@@ -75,6 +76,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         timings: whether infos have the key "timings", in seconds; these differ from run to run.
         sandbox: where code runs: "auto", or the name of one. Environments of one process that name
             the same one share its boxes.
+        boxes: how many of these there may be; None: as many as the machine gives, see `rcb_env.sandbox.machine`.
         grader: grades instead of the shared one. It stays the caller's to close, and is not used in
             a forked or spawned process.
         render_mode: None, "ansi" (`render` returns a text) or "human" (printed at every step).
@@ -105,6 +107,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         max_text_chars: int = 20_000,
         timings: bool = False,
         sandbox: str = "auto",
+        boxes: int | None = None,
         grader: Grader | None = None,
         render_mode: str | None = None,
         shown: Shown = Shown(),  # noqa: B008 - frozen
@@ -128,6 +131,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         )
         self._timings = timings
         self._sandbox = sandbox
+        self._boxes = None if boxes is None else machine.boxes(boxes)
         self._grader = grader
         self._grader_pid = os.getpid()
         self.render_mode = render_mode
@@ -388,7 +392,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
     def _grades(self) -> Grader:
         grader = self._grader
         if grader is None or self._grader_pid != os.getpid():
-            grader = shared_grader(self._sandbox)
+            grader = shared_grader(self._sandbox, self._boxes)
         return grader
 
     def _observation(self) -> dict[str, Any]:

@@ -16,7 +16,6 @@ Not covered: processes (`gymnasium.vector.AsyncVectorEnv`, with ``shared_memory=
 
 from __future__ import annotations
 
-import os
 import queue
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -33,13 +32,14 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 from rcb_env.env.environment import ResearchCodeEnv
 from rcb_env.env.spaces import plain_spec
 from rcb_env.errors import UsageError, unknown
+from rcb_env.sandbox.machine import boxes
 
 Observations = dict[str, Any]
 """``text``: a tuple of texts; ``steps_left`` and ``test_runs_left``: arrays of integers."""
 _Array = npt.NDArray[Any]
 
 _FINAL: tuple[str, ...] = ("final_obs", "final_info")
-_THREADS_PER_PROCESSOR = 2  # one box runs code while the judge looks at the outputs of another
+_THREADS_PER_BOX = 2  # one box runs code while the judge looks at the outputs of another
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class ChallengeVectorEnv(VectorEnv[Observations, Sequence[Any], _Array]):
     Args:
         num_envs: how many.
         autoreset_mode: "NextStep", "SameStep" or "Disabled", or a member of Gymnasium's `AutoresetMode`.
-        threads: how many steps may run code at once; None: twice the number of processors.
+        threads: how many steps may run code at once; None: twice the number of boxes.
         settings: of each environment, see `ResearchCodeEnv`.
 
     Raises:
@@ -100,7 +100,7 @@ class ChallengeVectorEnv(VectorEnv[Observations, Sequence[Any], _Array]):
         self.single_observation_space = first.observation_space
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
-        most = threads or _THREADS_PER_PROCESSOR * (os.cpu_count() or 1)
+        most = threads or _THREADS_PER_BOX * boxes(settings.get("boxes"))
         self._pool = ThreadPoolExecutor(min(most, num_envs), thread_name_prefix="rcb-env")
         self._arrived: queue.SimpleQueue[Arrival | _Failure] = queue.SimpleQueue()
         self._under_way: dict[int, Future[None] | None] = {}

@@ -1,7 +1,7 @@
 """The graders that the environments of one process share, one for each kind of sandbox.
 
-A grader has as many boxes as this process has processors, and starts one only when the others are in
-use: one environment takes one box, eight of them in threads take all. A forked or spawned child
+A grader has as many boxes as this machine gives (`rcb_env.sandbox.machine`) or as were asked for, and starts one only when the
+others are in use: one environment takes one box, eight of them in threads take all. A forked or spawned child
 makes its own and never touches its parent's.
 Not covered: graders that a caller makes and closes (`rcb_env.grading.grader`).
 """
@@ -13,14 +13,15 @@ import os
 import threading
 
 from rcb_env.grading.grader import Grader
+from rcb_env.sandbox.machine import boxes
 
 
 class _Graders:
-    """The graders of this process, by sandbox."""
+    """The graders of this process, by sandbox and number of boxes."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.by_sandbox: dict[str, Grader] = {}
+        self.made: dict[tuple[str, int], Grader] = {}
 
 
 _graders = _Graders()
@@ -39,22 +40,21 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_graders)
 
 
-def shared_grader(sandbox: str) -> Grader:
+def shared_grader(sandbox: str, count: int | None = None) -> Grader:
     """The grader that all environments of this process with this sandbox share.
+
+    Args:
+        sandbox: the name of one.
+        count: how many boxes it may have; None: as many as the machine gives.
 
     Raises:
         SandboxUnavailable: no such sandbox works here.
     """
+    key = sandbox, boxes(count)
     with _graders.lock:
-        grader = _graders.by_sandbox.get(sandbox)
+        grader = _graders.made.get(key)
         if grader is None:
-            grader = _graders.by_sandbox[sandbox] = Grader(sandbox, workers=_boxes())
+            grader = _graders.made[key] = Grader(sandbox, workers=key[1])
             # Runs at the end of this process, and also of a worker process, where atexit does not.
             multiprocessing.util.Finalize(None, grader.close, exitpriority=10)
         return grader
-
-
-def _boxes() -> int:
-    if hasattr(os, "sched_getaffinity"):  # fewer than the machine has, in a container or a job
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -29,6 +29,7 @@ from rcb_env.play.agent import ModelSettings
 from rcb_env.play.registry import agent_label, agent_settings, make_agent
 from rcb_env.runs.store import RunStore
 from rcb_env.runs.stored import EpisodeKey, digest, keys
+from rcb_env.sandbox import machine
 
 _PACKAGES = ("rcb-env", "gymnasium", "numpy", "openai", "anthropic", "google-genai")
 _HOW_ONLY = ("timeout_s", "max_retries", "max_wait_s", "cache")  # change no reply of a model
@@ -62,6 +63,8 @@ class RunConfig:
     """Most that all episodes together may cost; None: no limit."""
     sandbox: str = "auto"
     """Where code runs."""
+    boxes: int | None = None
+    """How many boxes at once; None: as many as the machine gives. Never more than workers."""
     batch: bool = False
     """Whether a one-shot agent's questions are asked all at once, through the provider's batch API."""
 
@@ -74,6 +77,8 @@ class RunConfig:
         for name in ("samples", "workers"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.boxes is not None:
+            machine.boxes(self.boxes)
         for name in ("run_tokens", "run_cost_usd"):
             limit = getattr(self, name)
             if limit is not None and not limit > 0:
@@ -106,6 +111,7 @@ class RunConfig:
         return {
             "workers": self.workers,
             "sandbox": self.sandbox,
+            "boxes": self.boxes,
             "batch": self.batch,
             "run_tokens": self.run_tokens,
             "run_cost_usd": self.run_cost_usd,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -23,6 +22,7 @@ from rcb_env.runs.steps import Trajectory
 from rcb_env.runs.store import RunStore
 from rcb_env.runs.telling import Progress
 from rcb_env.runs.workers import Play, count_finished, work
+from rcb_env.sandbox.machine import boxes
 
 if TYPE_CHECKING:
     from rcb_env.env.environment import ResearchCodeEnv
@@ -55,8 +55,8 @@ def run_experiment(
     model = config.model.name if config.model else None
     # Workers mostly wait for models; more boxes than processors would only take memory.
     meter = RunMeter(config, store)
-    boxes = min(config.workers, os.cpu_count() or 1)
-    with Grader(config.sandbox, workers=boxes, run=store.folder.name) as grader:
+    count = boxes(config.boxes, most=config.workers)
+    with Grader(config.sandbox, workers=count, run=store.folder.name) as grader:
 
         def make_play() -> Play:
             agent = make_agent(config.agent, model=model)
@@ -80,7 +80,7 @@ def run_experiment(
         plan = jobs(pairs, identity, seed=config.seed)
         grader.ready(job.challenge.paper.image for job in plan)
         if config.model is not None:
-            warm_up(grader, [job.challenge for job in plan], boxes)
+            warm_up(grader, [job.challenge for job in plan], count)
         try:
             work(
                 plan,

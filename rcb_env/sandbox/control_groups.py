@@ -19,7 +19,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-_ROOT = Path("/sys/fs/cgroup")
+ROOT = Path("/sys/fs/cgroup")
+"""Where control groups are mounted."""
+OWN_GROUPS = Path("/proc/self/cgroup")
+"""The file that names this process's own."""
 _NAME = "rcb-env"  # then the driver's process id, and a number
 _EMPTY_WITHIN_S = 2.0  # after the box's last process was killed
 _numbers = itertools.count()
@@ -35,7 +38,7 @@ class ControlGroup:
     @property
     def box_place(self) -> Path:
         """Where the box finds it."""
-        return _ROOT / "memory" if self.version == 1 else _ROOT
+        return ROOT / "memory" if self.version == 1 else ROOT
 
     @property
     def door(self) -> Path:
@@ -90,7 +93,7 @@ def _write(folder: Path, name: str, value: int, *, optional: bool = False) -> No
 @cache
 def _parent() -> tuple[Path, int] | None:
     """The group to make groups in, and its version."""
-    for version, folder, top in _own_groups():
+    for version, folder, top in own_groups("memory"):
         for candidate in (folder, *folder.parents):
             if _can_have_groups(candidate, version):
                 return candidate, version
@@ -99,13 +102,21 @@ def _parent() -> tuple[Path, int] | None:
     return None
 
 
-def _own_groups() -> Iterator[tuple[int, Path, Path]]:
-    """This process's memory group: version, folder, and the top of its tree."""
+def own_groups(
+    controller: str, root: Path = ROOT, groups: Path = OWN_GROUPS
+) -> Iterator[tuple[int, Path, Path]]:
+    """This process's groups of a controller: version, folder, and the top of its tree.
+
+    Args:
+        controller: "memory" or "cpu".
+        root: where control groups are mounted.
+        groups: the file that names those of the process.
+    """
     with contextlib.suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+        for line in groups.read_text(encoding="utf-8").splitlines():
             number, controllers, path = line.split(":", 2)
-            version = 1 if "memory" in controllers.split(",") else 2 if number == "0" else 0
-            top = _ROOT / "memory" if version == 1 else _ROOT
+            version = 1 if controller in controllers.split(",") else 2 if number == "0" else 0
+            top = root / controller if version == 1 else root
             if version:
                 folder = top / path.lstrip("/")
                 # In a container the path may be the host's, of which only the container's own part is to be seen.

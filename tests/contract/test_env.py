@@ -144,7 +144,7 @@ for seed in range(4):
     env = gymnasium.make("rcb/Challenge-v0", challenge="small/scale", dataset={str(root)!r})
     env.action_space.seed(seed)
     check_env(env.unwrapped)
-assert sharing._graders.by_sandbox["auto"].sandbox == "bubblewrap"  # so tests were run
+assert next(iter(sharing._graders.made.values())).sandbox == "bubblewrap"  # so tests were run
 env = gymnasium.make("rcb/Challenge-v0", challenge="small/scale", sandbox="docker", dataset={str(root)!r})
 env.reset()
 env.step({LOOK})
