@@ -8,6 +8,7 @@ podman.py      makes boxes with Podman, without root and without a daemon; podma
 process.py, owners.py   what makers share: a program's standard streams, and whose a container is
 conformance.py what every kind of box must do, tried on a real one: `rcb doctor --conformance NAME`; trial.py: how it is tried
 pool.py        warm boxes, leased to one test run at a time
+machine.py     how many boxes the machine has processors and memory for
 fleet.py       all boxes of one grader, by role and image
 images.py, docker_images.py, podman_images.py   the packages of a box, from a lock file under images/
 scratch.py     temporary folders, and what killed processes left
