@@ -94,7 +94,9 @@ def _challenge(paper: Paper, id: str, missing: Sequence[Hole], kind: str) -> Cha
     holes = Holes(missing, {hole.file: _text(paper, hole.file) for hole in missing})
     files = [*holes.files]
     where = files[0] if len(files) == 1 else os.path.commonpath(files) or "."
-    hint = f"{counted(len(holes), kind)} of {where}"
+    hint = (
+        f"{counted(len(holes), kind)} of {where if where != '.' else counted(len(files), 'file')}"
+    )
     lines = sum(hole.region.lines for hole in holes)
     first, last = missing[0].region.start, missing[-1].region.end
     return Challenge(

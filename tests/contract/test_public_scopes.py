@@ -199,6 +199,7 @@ def test_a_public_paper_has_the_scopes_file_and_paper_and_counts_each_line_once(
         "split@paper": 6,
         "guarded@paper": 6,
     }
+    assert dataset.challenge("split@paper").hint == "3 parts of 2 files"
     with pytest.raises(UsageError, match="write region, file or paper"):
         load_dataset(f"{folder}@library")
 
