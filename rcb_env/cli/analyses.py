@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 BY = {
     "error": ("error_classes", "Why answers were wrong"),
+    "paper": ("paper_impact", "What the paper is worth"),
+    "sections": ("paper_use", "What of the paper was opened"),
     "memory": ("probes", "Traces of memory"),
     "official": ("parity", "Our verdicts and the public benchmark's"),
 }
@@ -84,7 +86,8 @@ def report_by(
         return
     if as_json:
         for name, told in found.to_dict().items():
-            echo(json.dumps({"run": str(stores[name].folder), question: told}))
+            run = str(stores[name].folder) if name in stores else name
+            echo(json.dumps({"run": run, question: told}))
         return
     _print(console(), sheets())
 
@@ -95,9 +98,9 @@ def _drawn(question: str, found: Any) -> list[Drawn]:
     if question in KINDS:
         drawn = [charts.division(KINDS[question], found.parts)]
         return drawn + ([charts.cutoffs(found.exposed)] if found.exposed else [])
-    if question != "error" or not found.found:
-        return []
-    return [charts.error_classes(found)]
+    if question == "error" and found.found:
+        return [charts.error_classes(found)]
+    return [charts.paper_impact(found)] if question == "paper" else []
 
 
 def _print(shown: Console, sheets: Sequence[Sheet]) -> None:

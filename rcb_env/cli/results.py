@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     "--by",
     "question",
     type=click.Choice((*analyses.BY, *analyses.KINDS)),
-    help="Answer one question instead. error: why answers were wrong, and what feedback mends. official: where the"
-    " public benchmark's verdicts differ from ours, and why (of runs that `rcb grade --official` made). memory: what of the"
+    help="Answer one question instead. error: why answers were wrong, and what feedback mends. paper: what the paper"
+    " is worth (of arms with and without it). sections: which ones an agent opened, and whether it helped. official: where"
+    " the public benchmark's verdicts differ from ours, and why (of runs that `rcb grade --official` made). memory: what of the"
     " reference stands in answers and nowhere in what was shown, and what is solved blind. The others: rates"
     " by lines of code, by domain of the paper, by words of the hint, by nesting, by scope, and by whether a paper's code"
     " was public before the model's knowledge cutoff.",

@@ -31,7 +31,8 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
     multiple=True,
     metavar="AGENT,AGENT,...",
     shell_complete=completion.agent_list,
-    help="Several agents instead of one. Each plays the same challenges, with the same seeds and budgets.",
+    help="Several agents instead of one. Each plays the same challenges, with the same seeds and budgets. AGENT@paper=none is one"
+    " without the paper.",
 )
 @click.option(
     "--model",

@@ -17,6 +17,8 @@ probes.py      traces of memory in single answers
 model_facts.py  price and cutoff of a run's model
 disagreements.py  equal answers that two runs judged differently
 error_classes.py  why answers were wrong, and what feedback mends
+paper_impact.py  what the paper is worth: runs with and without it
+paper_use.py   which sections of a paper an agent opened, and whether it helped
 parity.py      the public benchmark's verdicts beside ours
 kinds.py       what kind of challenge each of a run is; slices.py: rates of parts of a run, kind_sheets.py: as sheets
 sheets.py      reports as plain tables of text; sheet.py: a table, and what Markdown and LaTeX make of it

@@ -242,6 +242,9 @@ def differences(a: Mapping[str, Any], b: Mapping[str, Any], common: Iterable[str
     if first.get("agent") != second.get("agent") and all(models) and models[0] != models[1]:
         yield "the runs differ in agent and in model: the difference is due to both together"
     changed = list(_changed(_settings(a), _settings(b)))
+    same = first.get("agent") == second.get("agent") and models[0] == models[1]
+    if same and all(change.startswith("paper ") for change in changed):
+        changed = []  # then it is what is compared
     if changed:
         yield f"the runs differ in more than agent and model: {'; '.join(changed)}"
     hashes = [_hashes(record) for record in (a, b)]

@@ -138,8 +138,10 @@ class RunSummary:
 
     @property
     def label(self) -> str:
-        """Agent and model in one short text."""
-        return f"{self.agent} ({self.model})" if self.model else self.agent
+        """Agent and model in one short text; and how much of the paper was shown, where that is not all of it."""
+        name = f"{self.agent} ({self.model})" if self.model else self.agent
+        paper = self.record.get("config", {}).get("paper", "full")
+        return name if paper == "full" else f"{name}, paper: {paper}"
 
     def brief(self) -> dict[str, object]:
         """The object that ``--json`` prints as its last line: rates are null where nothing has finished."""

@@ -1,7 +1,8 @@
 """Matched arms: several agents, each with a run of its own, on equal terms.
 
 Guarantees: all arms have the same challenges, samples, seeds, budgets and model; only the agent
-differs, so `rcb_env.report.comparison` finds nothing else to warn about. Every run directory is
+differs, or how much of the paper it is shown (``tools@paper=none``), so `rcb_env.report.comparison`
+finds nothing else to warn about. Every run directory is
 made before the first episode is played: a mistake in the last arm costs nothing, and a run that is
 stopped anywhere can be resumed from its folder alone.
 Not covered: equal use of a budget. Two arms that may use the same number of tokens use as many as
@@ -15,13 +16,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
+from rcb_env.env.settings import PaperShown
 from rcb_env.errors import UsageError
 from rcb_env.play.registry import agent_label, make_agent, takes_model
 from rcb_env.runs.folders import arms_of, create_arms
 from rcb_env.runs.plan import RunConfig, open_run
 from rcb_env.runs.store import RunStore
 
+_PAPER = "@paper="  # in an arm, before how much of the paper it is shown
 _WHOLE = "command:"  # an arm that begins so holds commas and equal signs of its own
 
 
@@ -29,7 +33,7 @@ def split_arms(values: Sequence[str]) -> list[str]:
     """The agents in what was written: ``"a,b:x=1,y=2,c"`` is a, b:x=1,y=2, and c.
 
     A comma begins a new arm unless what follows is another setting, ``name=value`` without a colon
-    before its equal sign. A value that begins with ``command:`` is one arm.
+    or an @ before its equal sign. A value that begins with ``command:`` is one arm.
 
     Raises:
         UsageError: there is nothing, or a setting comes before any agent.
@@ -41,7 +45,7 @@ def split_arms(values: Sequence[str]) -> list[str]:
             continue
         fresh = True  # a setting belongs to an agent of the same value
         for part in filter(None, map(str.strip, value.split(","))):
-            if "=" in part and ":" not in part.partition("=")[0]:
+            if "=" in part and not {":", "@"}.intersection(part.partition("=")[0]):
                 if fresh:
                     raise UsageError(f"{part!r} is a setting of which arm? Write AGENT:{part}")
                 arms[-1] += ("," if ":" in arms[-1] else ":") + part
@@ -58,27 +62,56 @@ def arm_configs(base: RunConfig, agents: Sequence[str]) -> dict[str, RunConfig]:
 
     Args:
         base: everything but the agent.
-        agents: as `make_agent` reads them.
+        agents: as `make_agent` reads them; ``@paper=none`` behind one says how much of the paper it is shown.
 
     Raises:
-        UsageError: an agent is unknown, there twice, or the model suits none of them.
+        UsageError: an agent is unknown, there twice, or the model suits none of them; or the paper cannot be shown so.
         AgentError: a setting of one is wrong.
     """
     configs: dict[str, RunConfig] = {}
     labels: dict[str, str] = {}
-    for agent in agents:
+    for arm in agents:
+        agent, paper = _with_paper(arm)
         model = base.model if takes_model(agent) else None
-        label = agent_label(make_agent(agent, model=model.name if model else None))
+        agent = agent_label(make_agent(agent, model=model.name if model else None))
+        config = replace(
+            base,
+            agent=agent,
+            model=model,
+            shown=replace(base.shown, paper=paper or base.shown.paper),
+        )
+        label = _label(config, agents)
         if label in labels:
             raise UsageError(f"the arm {label} is there twice; give one of them other settings")
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-.")[:60] or "arm"
         while name in configs:
             name += "-2"
         labels[label] = name
-        configs[name] = replace(base, agent=label, model=model)
+        configs[name] = config
     if base.model is not None and all(config.model is None for config in configs.values()):
         raise UsageError(f"no arm takes a model: leave out --model {base.model.name}")
     return configs
+
+
+def _with_paper(arm: str) -> tuple[str, PaperShown | None]:
+    """An arm's agent, and how much of the paper it is shown; None: what the run says.
+
+    Raises:
+        UsageError: a paper cannot be shown so.
+    """
+    agent, found, paper = arm.rpartition(_PAPER)
+    if not found:
+        return arm, None
+    for known in get_args(PaperShown):
+        if paper == known:
+            return agent, known
+    raise UsageError(f"{arm}: {_PAPER}{paper} is none of {', '.join(get_args(PaperShown))}")
+
+
+def _label(config: RunConfig, arms: Sequence[str]) -> str:
+    """An arm in full: with its paper where any of the arms names one, so that a resumed run needs no other setting."""
+    named = any(_PAPER in arm for arm in arms)
+    return f"{config.agent}{_PAPER}{config.shown.paper}" if named else config.agent
 
 
 @contextmanager
@@ -101,14 +134,15 @@ def open_arms(
             there are others.
     """
     there = arms_of(folder) if resume else {}
-    configs = arm_configs(base, agents or list(there.values()))
+    agents = agents or list(there.values())
+    configs = arm_configs(base, agents)
     if there and list(there) != list(configs):
         raise UsageError(
             f"{folder} was made with the arms {', '.join(there.values())};"
             " resume it with the same ones, or choose another --out"
         )
     if not there:
-        create_arms(folder, {name: config.agent for name, config in configs.items()})
+        create_arms(folder, {name: _label(config, agents) for name, config in configs.items()})
     opened: dict[str, tuple[RunConfig, RunStore]] = {}
     try:
         for name, config in configs.items():

@@ -17,6 +17,7 @@ import altair as alt
 from rcb_env.report.contamination import month_of
 from rcb_env.report.error_classes import ErrorClasses
 from rcb_env.report.kinds import Exposed
+from rcb_env.report.paper_impact import PaperImpact
 from rcb_env.report.scoring import Rate
 from rcb_env.report.sheets import Curve, ending_shares
 from rcb_env.report.slices import Slice
@@ -242,6 +243,31 @@ def error_classes(found: ErrorClasses) -> Drawn:
     chart = (bars + words).properties(width=_WIDTH - 60, height=alt.Step(34))
     about = "Shares of wrong answers by error class, one bar a run; the sheet beside it has the numbers."
     return _drawn("error-classes", "Error classes of wrong answers", about, chart)
+
+
+def paper_impact(found: PaperImpact) -> Drawn:
+    """Papers by their pass rate without and with the paper's text: above the diagonal it helped."""
+    names = [one.name for one in found.impacts]
+    rows = [
+        {"run": plain(one.name), "paper": plain(part.name), "x": part.without, "y": part.with_paper}
+        for one in found.impacts
+        for part in one.papers
+    ]
+    scale = alt.Scale(domain=[0, 100])
+    x = alt.X("x:Q", title="without the paper, percent", scale=scale)
+    y = alt.Y("y:Q", title="with the paper, percent", scale=scale)
+    even = alt.Chart(_data([{"x": 0, "y": 0}, {"x": 100, "y": 100}]))
+    line = even.mark_line(color=_INK, opacity=0.4, strokeDash=[4, 4], strokeWidth=1).encode(
+        x=x, y=y
+    )
+    points = (
+        alt.Chart(_data(rows))
+        .mark_point(filled=True, size=70, opacity=0.85)
+        .encode(x=x, y=y, color=_colour(names), shape=_shape(names))
+    )
+    chart = (line + points).properties(width=420, height=420)
+    about = "Pass rates of papers without and with the paper's text; the sheets beside it have the numbers."
+    return _drawn("paper-impact", "What the paper is worth, by paper", about, chart)
 
 
 def effort(curve: Curve) -> Drawn:

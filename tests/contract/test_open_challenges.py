@@ -136,7 +136,7 @@ def test_an_exception_of_the_submission_is_told_with_its_line(
 ) -> None:
     code = "def root(function, low, high):\n    return low / 0\n"
     verdict = grader.grade(challenge, code, final=False)
-    assert (verdict.status, verdict.error_class) == ("failed", "other")
+    assert (verdict.status, verdict.error_class) == ("failed", "value")
     assert "ZeroDivisionError" in verdict.message
     assert "start.py" in verdict.cases[0].message
     assert [case.outcome for case in verdict.cases] == ["error", "not_run", "not_run"]

@@ -8,6 +8,7 @@ import pytest
 
 from rcb_env.errors import StoreError, UsageError
 from rcb_env.play.agent import ModelSettings
+from rcb_env.report.comparison import differences
 from rcb_env.runs.arms import arm_configs, open_arms, split_arms
 from rcb_env.runs.folders import arms_of
 from rcb_env.runs.plan import RunConfig
@@ -28,6 +29,7 @@ def base(**more: object) -> RunConfig:
         (["b, x=1 ,c"], ["b:x=1", "c"]),
         (["my.module:Mine:depth=4,wide=2,a"], ["my.module:Mine:depth=4,wide=2", "a"]),
         (["a", "command:tool --x=1, --y=2", "b"], ["a", "command:tool --x=1, --y=2", "b"]),
+        (["a@paper=none,b:x=1,y=2@paper=full"], ["a@paper=none", "b:x=1,y=2@paper=full"]),
     ],
 )
 def test_a_comma_separates_arms_and_their_settings(values: list[str], arms: list[str]) -> None:
@@ -53,6 +55,8 @@ def test_an_agent_that_takes_no_model_plays_without_it() -> None:
         (["simulated", "simulated:skill=0.5"], "there twice"),
         (["noop", "reference"], "no arm takes a model"),
         (["noop", "refrence"], "unknown agent"),
+        (["repair@paper=none", "repair@paper=none"], "there twice"),
+        (["repair@paper=half"], "is none of full, sections, none"),
     ],
 )
 def test_arms_that_cannot_be_compared_are_refused(agents: list[str], says: str) -> None:
@@ -103,3 +107,20 @@ def test_a_damaged_record_of_arms_is_named(tmp_path: Path) -> None:
     (tmp_path / "arms.json").write_text('{"arms": [1]}')
     with pytest.raises(StoreError, match=r"arms\.json is damaged"):
         arms_of(tmp_path)
+
+
+def test_an_agent_plays_with_and_without_the_paper_and_all_else_is_the_same(tmp_path: Path) -> None:
+    """Each arm names its paper in full, so that a folder is resumed alike whatever the first arm was."""
+    folder = tmp_path / "arms"
+    with open_arms(base(), ["noop@paper=none", "noop"], folder) as arms:
+        assert list(arms) == ["noop-paper-none", "noop-paper-full"]
+    assert list(arms_of(folder).values()) == ["noop@paper=none", "noop@paper=full"]
+    with open_arms(base(), [], folder, resume=True) as again:
+        assert [config.shown.paper for config, _ in again.values()] == ["none", "full"]
+    configs = [RunStore.open(folder / name).record["config"] for name in arms_of(folder)]
+    differ = {
+        k for k in configs[0].keys() | configs[1].keys() if configs[0].get(k) != configs[1].get(k)
+    }
+    assert differ == {"paper"}
+    one, other = (RunStore.open(folder / name).record for name in arms_of(folder))
+    assert list(differences(one, other, [CHALLENGE])) == [], "the paper is what is compared"
