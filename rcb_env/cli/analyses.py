@@ -12,8 +12,6 @@ from rcb_env.cli import forms
 from rcb_env.cli.output import console, echo
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from rcb_env.report.sheet import Sheet
     from rcb_env.runs.store import RunStore
     from rcb_env.view.drawn import Drawn
@@ -89,7 +87,7 @@ def report_by(
             run = str(stores[name].folder) if name in stores else name
             echo(json.dumps({"run": run, question: told}))
         return
-    _print(console(), sheets())
+    forms.show(console(), sheets())
 
 
 def _drawn(question: str, found: Any) -> list[Drawn]:
@@ -101,18 +99,3 @@ def _drawn(question: str, found: Any) -> list[Drawn]:
     if question == "error" and found.found:
         return [charts.error_classes(found)]
     return [charts.paper_impact(found)] if question == "paper" else []
-
-
-def _print(shown: Console, sheets: Sequence[Sheet]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    for sheet in sheets:
-        table = Table(title=escape(sheet.title), title_justify="left")
-        for number, name in enumerate(sheet.columns):
-            table.add_column(escape(name), justify="right" if number else "left", overflow="fold")
-        for row in sheet.rows:
-            table.add_row(*map(escape, row))
-        shown.print(table)
-        if sheet.note:
-            shown.print(sheet.note, markup=False, highlight=False, soft_wrap=True)

@@ -12,6 +12,8 @@ from rcb_env.cli import completion
 from rcb_env.cli.output import echo
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from rcb_env.report.sheet import Sheet
     from rcb_env.view.document import Section
 
@@ -98,3 +100,19 @@ def _with_charts(
         charts = [chart for section in made for chart in section.charts]
         written = drawn.save(charts, folder)
         echo(f"wrote {len(written)} files to {folder}", err=True)
+
+
+def show(shown: Console, sheets: Sequence[Sheet]) -> None:
+    """Print sheets as tables in a terminal."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    for sheet in sheets:
+        table = Table(title=escape(sheet.title), title_justify="left")
+        for number, name in enumerate(sheet.columns):
+            table.add_column(escape(name), justify="right" if number else "left", overflow="fold")
+        for row in sheet.rows:
+            table.add_row(*map(escape, row))
+        shown.print(table)
+        if sheet.note:
+            shown.print(sheet.note, markup=False, highlight=False, soft_wrap=True)

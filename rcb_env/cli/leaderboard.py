@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
-from rcb_env.cli import completion, options
+from rcb_env.cli import completion, forms, options
 from rcb_env.cli.output import console, echo
 
 
@@ -35,6 +35,12 @@ from rcb_env.cli.output import console, echo
     help="Take only papers whose code became public after the latest knowledge cutoff in the table.",
 )
 @options.cutoffs
+@click.option(
+    "--contamination",
+    is_flag=True,
+    help="Also say of each row what it does on the papers that its model cannot have seen.",
+)
+@forms.options
 @options.as_json
 def leaderboard(
     runs: Sequence[str],
@@ -43,7 +49,9 @@ def leaderboard(
     models: Sequence[str],
     safe: bool,
     cutoffs: Sequence[str],
+    contamination: bool,
     as_json: bool,
+    **other_forms: Any,
 ) -> None:
     """Print the published results of ResearchCodeBench, 32 models, and your runs of it in the same table.
 
@@ -53,7 +61,7 @@ def leaderboard(
     """
     from rcb_env.cli.results import expanded, names_of, tell_problems
     from rcb_env.errors import unknown
-    from rcb_env.report import board_tables
+    from rcb_env.report import board_sheets
     from rcb_env.report import leaderboard as boards
     from rcb_env.runs.store import RunStore
 
@@ -68,10 +76,19 @@ def leaderboard(
     chosen += [boards.of_run(name, store, said.get(name)) for name, store in own.items()]
     made = boards.leaderboard(chosen, by=by, papers=papers, safe=safe)
     tell_problems(stores)
+    sheets = [board_sheets.board(made)]
+    sheets += board_sheets.contamination(made) if contamination else []
+    if forms.give(
+        other_forms,
+        "Leaderboard",
+        lambda: sheets,
+        lambda document: document.board_sections(made),
+    ):
+        return
     if as_json:
         for row in made.rows:
             echo(json.dumps(row.to_dict()))
         for note in made.notes:
             echo(note, err=True)
         return
-    board_tables.print_leaderboard(console(), made, by=by)
+    forms.show(console(), sheets)

@@ -10,7 +10,8 @@ comparison.py  runs side by side: what else differs, and rates by effort
 open_scores.py  the scores of open challenges, and their curve over test runs, tokens and money
 items.py       challenges as the items of a test: difficulty, discrimination
 item_sources.py  what they are computed from: run folders, a table of published results
-public_results.py  the published results of 32 models, in data/; leaderboard.py: these and runs in one table
+public_results.py  the published results of 32 models, in data/; leaderboard.py: these and runs in one table,
+               board_sheets.py: as sheets
 ranks.py       ranks with their uncertainty
 contamination.py  knowledge cutoffs against the days on which papers and code became public
 probes.py      traces of memory in single answers
@@ -22,7 +23,7 @@ paper_use.py   which sections of a paper an agent opened, and whether it helped
 parity.py      the public benchmark's verdicts beside ours
 kinds.py       what kind of challenge each of a run is; slices.py: rates of parts of a run, kind_sheets.py: as sheets
 sheets.py      reports as plain tables of text; sheet.py: a table, and what Markdown and LaTeX make of it
-tables.py      runs as tables in a terminal; pair_tables.py: two of them; item_tables.py: challenges as items; board_tables.py: the leaderboard
+tables.py      runs as tables in a terminal; pair_tables.py: two of them; item_tables.py: challenges as items
 export.py      numbers as JSON and CSV
 training.py    episodes as rows to train on: `rcb export`
 worths.py      what the cases of stored episodes are worth

@@ -18,6 +18,7 @@ from rcb_env.report.slices import DIVISIONS, Slice
 from rcb_env.report.tables import interval_text, number_text, rate_text
 from rcb_env.runs.store import RunStore
 
+_MANY = 6  # runs that have a column each
 RULE = (
     "A paper is safe if the first commit of its code is later than the first day of the month of the model's knowledge"
     " cutoff."
@@ -147,17 +148,24 @@ def _difference(one: Contrast) -> str:
 
 def days(found: Exposed) -> Sheet:
     """One row a paper: when it and its code became public, and for which runs it is safe."""
+    many = len(found.exposures) > _MANY
     rows = [
         (
             paper,
             str(each.v1 or "unknown"),
             str(each.code or "unknown"),
-            *(
-                "n/a" if not one.cutoff else "safe" if paper in one.safe else "not safe"
-                for one in found.exposures
-            ),
+            *([_how_many(paper, found)] if many else (_safe(paper, e) for e in found.exposures)),
         )
         for paper, each in sorted(found.days.items(), key=lambda item: str(item[1].code or ""))
     ]
-    columns = ("paper", "first version", "first commit", *(one.name for one in found.exposures))
+    names = ["safe for"] if many else [one.name for one in found.exposures]
+    columns = ("paper", "first version", "first commit", *names)
     return Sheet("When papers and their code became public", columns, tuple(rows), RULE)
+
+
+def _safe(paper: str, one: Exposure) -> str:
+    return "n/a" if not one.cutoff else "safe" if paper in one.safe else "not safe"
+
+
+def _how_many(paper: str, found: Exposed) -> str:
+    return f"{sum(paper in one.safe for one in found.exposures)} of {len(found.exposures)}"

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from rcb_env.errors import UsageError, counted, unknown
 from rcb_env.report import public_results
 from rcb_env.report.comparison import Side
-from rcb_env.report.contamination import latest, month_of, safe_papers
+from rcb_env.report.contamination import Exposure, exposures, latest, month_of, safe_papers
+from rcb_env.report.kinds import Days, Exposed
 from rcb_env.report.model_facts import ModelFacts, facts_of
 from rcb_env.report.ranks import By, Rank, ranks
 from rcb_env.report.scoring import OPEN_STATES, Planned, Score, score
@@ -47,6 +48,9 @@ class Row:
     rank: Rank
     facts: ModelFacts
 
+    exposure: Exposure
+    """What the model cannot have seen of these papers, and its rates there."""
+
     def to_dict(self) -> dict[str, object]:
         """As JSON can hold it."""
         found: dict[str, object] = {"model": self.name, "source": self.source}
@@ -69,6 +73,7 @@ class Row:
             "challenges": self.score.challenges,
             "papers": len(self.score.papers),
             "coverage": self.score.coverage,
+            "unseen": self.exposure.to_dict(),
         }
 
 
@@ -77,10 +82,22 @@ class Leaderboard:
     """Rows, the best first, and what must be known to read them."""
 
     rows: tuple[Row, ...]
+    by: By
     challenges: int
     papers: int
     lines: int
     notes: tuple[str, ...]
+
+    @property
+    def exposed(self) -> Exposed:
+        """What all models may have seen."""
+        papers = {paper.paper for row in self.rows for paper in row.score.papers}
+        days = {
+            name: Days(paper.v1, paper.first_public_code)
+            for name, paper in public_results.papers().items()
+            if name in papers
+        }
+        return Exposed(days, [row.exposure for row in self.rows])
 
 
 def published() -> list[Entry]:
@@ -154,12 +171,11 @@ def leaderboard(
     common = set.intersection(*({row.challenge for row in one.outcomes} for one in entries))
     kept = {name for name in common if not papers or every[name].paper in papers}
     notes = list(_notes(entries, common, len(every)))
+    days = {name: paper.first_public_code for name, paper in public_results.papers().items()}
     if safe:
         cutoffs = {one.name: one.facts.knowledge_cutoff for one in entries}
         last = latest(cutoffs.values())
-        days = {name: paper.first_public_code for name, paper in public_results.papers().items()}
-        fresh = safe_papers(days, last)
-        kept = {name for name in kept if every[name].paper in fresh}
+        kept = {name for name in kept if every[name].paper in safe_papers(days, last)}
         if last is not None:
             notes.append(f"safe: papers whose code became public after {last}")
         without = [name for name, cutoff in cutoffs.items() if month_of(cutoff) is None]
@@ -176,14 +192,16 @@ def leaderboard(
         one.name: tuple(row for row in one.outcomes if row.challenge in kept) for one in entries
     }
     placed = ranks(rows, by=by)
+    unseen = exposures(rows, {one.name: one.facts.knowledge_cutoff for one in entries}, days)
     found = [
-        Row(one.name, one.source, score(rows[one.name], ks=[]), placed[one.name], one.facts)
-        for one in entries
+        Row(one.name, one.source, score(rows[one.name], ks=[]), placed[one.name], one.facts, fresh)
+        for one, fresh in zip(entries, unseen, strict=True)
     ]
     some = next(iter(rows.values()))
     sizes = {row.challenge: row.lines for row in some}
     return Leaderboard(
         rows=tuple(sorted(found, key=lambda row: (row.rank.place, row.name))),
+        by=by,
         challenges=len(sizes),
         papers=len({row.paper for row in some}),
         lines=sum(sizes.values()),

@@ -35,18 +35,18 @@ _LETTERS = 90  # of all labels below an axis that fit beside each other
 _PADDING = {"left": 28, "right": 12, "top": 5, "bottom": 5}  # a page's font may be wider than ours
 
 
-def leaderboard(summaries: Mapping[str, RunSummary]) -> Drawn:
-    """Pass rates with their intervals, one run a line."""
+def leaderboard(rates: Mapping[str, Rate | None], word: str = "Pass rate") -> Drawn:
+    """Rates with their intervals, one run a line."""
     rows: list[dict[str, Any]] = [
-        {"run": plain(name), **_bounds(one.score.pass_rate)}
-        for name, one in summaries.items()
-        if one.score.pass_rate.value is not None
+        {"run": plain(name), **_bounds(rate)}
+        for name, rate in rates.items()
+        if rate is not None and rate.value is not None
     ]
     rows.sort(key=lambda row: -row["rate"])
     order = [row["run"] for row in rows]
     chart = _with_range(rows, alt.Y("run:N", title=None, sort=order, axis=_names()))
     about = "; ".join(f"{row['run']} {row['rate']:.1f} percent" for row in rows)
-    return _drawn("leaderboard", "Pass rate with its 95 % interval", about, chart)
+    return _drawn("leaderboard", f"{word} with its 95 % interval", about, chart)
 
 
 def papers(summaries: Mapping[str, RunSummary]) -> Drawn:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from rcb_env.report import kind_sheets, sheets
+from rcb_env.report import board_sheets, kind_sheets, sheets
 from rcb_env.report.comparison import RunPair, Side
 from rcb_env.report.kinds import Exposed
+from rcb_env.report.leaderboard import Leaderboard
 from rcb_env.report.sheet import Sheet
 from rcb_env.report.sheets import Numbers
 from rcb_env.report.summary import RunSummary
@@ -49,7 +50,7 @@ def report_sections(numbers: Numbers) -> list[Section]:
     return [
         Section(
             "Leaderboard",
-            [charts.leaderboard(summaries)],
+            [charts.leaderboard({name: one.score.pass_rate for name, one in summaries.items()})],
             [
                 sheets.leaderboard(summaries),
                 *sheets.hierarchical({name: one.hierarchical for name, one in summaries.items()}),
@@ -65,6 +66,22 @@ def report_sections(numbers: Numbers) -> list[Section]:
         *([Section("What went wrong", [wrong], [sheets.endings(summaries)])] if wrong else []),
         *(Section("Open challenges", sheets=[one]) for one in sheets.open_challenges(summaries)),
         *_efforts(numbers.sides),
+    ]
+
+
+def board_sections(board: Leaderboard) -> list[Section]:
+    """The published results, and runs beside them."""
+    scaled = board.by == "scaled"
+    rates = {
+        row.name: row.score.scaled_pass_rate if scaled else row.score.pass_rate
+        for row in board.rows
+    }
+    drawn = charts.leaderboard(rates, "Scaled pass rate" if scaled else "Pass rate")
+    return [
+        Section("Leaderboard", [drawn], [board_sheets.board(board)]),
+        Section(
+            "Contamination", [charts.cutoffs(board.exposed)], board_sheets.contamination(board)
+        ),
     ]
 
 

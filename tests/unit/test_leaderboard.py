@@ -74,6 +74,26 @@ def test_without_a_run_it_is_the_published_table() -> None:
     assert "1.25/10" in shown
 
 
+def test_each_model_has_the_rates_of_its_own_safe_papers_and_every_form_says_so(
+    tmp_path: Path,
+) -> None:
+    unseen = {row["model"]: row["unseen"] for row in rows_of()}
+    best = unseen["GEMINI_2_5_PRO_PREVIEW_05_06"]
+    assert (best["safe_challenges"], best["safe_lines"]) == (143, 1054)
+    scaled = best["scaled_pass_rate"]
+    assert scaled["safe"] - scaled["all"] == pytest.approx(scaled["difference"])
+    assert scaled["interval"][0] < scaled["difference"] < scaled["interval"][1]
+    assert best["scaled_pass_rate_over_others"]["interval"] is not None
+    told = board("--contamination", "--models", "O3_HIGH,GEMINI_2_5_PRO_PREVIEW_05_06").stdout
+    assert "13 (143, 1,054)" in told
+    assert "2024-11-13" in told  # the first commit of min-p
+    board("--html", tmp_path / "board.html")
+    page = (tmp_path / "board.html").read_text()
+    for words in ("First commits against knowledge cutoffs", "11 models", "13 (143, 1,054)"):
+        assert words in page
+    assert board("--markdown").stdout.count("| GPT\\_4O\\_MINI |") == 1
+
+
 def test_a_run_stands_among_the_models_on_the_challenges_it_planned(tmp_path: Path) -> None:
     """It solves what is published as solved by o3, and one more, of three papers."""
     states = {
