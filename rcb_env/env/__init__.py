@@ -14,5 +14,6 @@ edits.py        replacing text and lines
 patches.py      applying a unified diff
 feedback.py     a test run in words, by the level of feedback
 rewards.py      what a step earns
+verdicts.py     which grader says whether an answer passes
 vector.py       many environments, stepped in threads
 """

@@ -23,7 +23,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -49,11 +48,10 @@ from rcb_env.env.settings import (
 )
 from rcb_env.env.spaces import ActionSpace, TextSpace, observations, own_copy, plain_spec
 from rcb_env.env.state import Done, EnvSnapshot
+from rcb_env.env.verdicts import Verdicts
 from rcb_env.env.workspace import Workspace, code_hash
-from rcb_env.errors import BoxDied, UsageError, unknown
+from rcb_env.errors import UsageError, unknown
 from rcb_env.grading.grader import Grader, Verdict
-from rcb_env.grading.shared import shared_grader
-from rcb_env.grading.worth import Worth
 from rcb_env.sandbox import machine
 
 MIN_TEXT_CHARS = 200
@@ -130,10 +128,8 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
             max_lines=max_lines,
         )
         self._timings = timings
-        self._sandbox = sandbox
-        self._boxes = None if boxes is None else machine.boxes(boxes)
-        self._grader = grader
-        self._grader_pid = os.getpid()
+        checked = None if boxes is None else machine.boxes(boxes)
+        self._verdicts = Verdicts(self._reward, sandbox, checked, grader)
         self.render_mode = render_mode
         self._text = TextSpace(max_text_chars)
         self.action_space = ActionSpace()
@@ -340,10 +336,6 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         twin = memo[id(self)] = self.fork()
         return twin
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Boxes belong to a process; where this is unpickled, the shared grader takes over.
-        return {**self.__dict__, "_grader": None}
-
     # --- inside -------------------------------------------------------------------------------
 
     def _running(self) -> tuple[EnvSnapshot, Workspace]:
@@ -362,7 +354,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
             ran_tests=done.tested is not None,
             tokens=state.tokens,
             verdict=done.verdict,
-            worth=self._worth(done.verdict),
+            worth=self._verdicts.worth(self.challenge, done.verdict),
         )
         reward, potential = rewards.pay(self._reward, state.potential, facts)
         self._state = state.after(
@@ -375,25 +367,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         return reward
 
     def _grade(self, final: bool) -> Verdict:
-        verdict = self._grades().grade(self.challenge, self.code, final=final)
-        if final:
-            try:
-                self._worth(verdict)
-            except BoxDied as error:  # what it earns cannot be told
-                return Verdict("infra_error", message=str(error).split("\n")[0])
-        return verdict
-
-    def _worth(self, verdict: Verdict | None) -> Worth | None:
-        """What the cases are worth, where the reward of this verdict depends on it."""
-        if verdict is None or not self._reward.needs_worth(verdict):
-            return None
-        return self._grades().worth(self.challenge, faults=self._reward.counts_faults)
-
-    def _grades(self) -> Grader:
-        grader = self._grader
-        if grader is None or self._grader_pid != os.getpid():
-            grader = shared_grader(self._sandbox, self._boxes)
-        return grader
+        return self._verdicts.of(self.challenge, self.code, final=final)
 
     def _observation(self) -> dict[str, Any]:
         assert self._state is not None  # set by reset, step and restore

@@ -188,7 +188,7 @@ def test_a_snapshot_a_fork_and_a_copy_go_on_as_the_original_would(
     kept = env.snapshot()
     twins = [env.fork(), copy.deepcopy(env), pickle.loads(pickle.dumps(env)), make(dataset, None)]
     for twin in twins[2:]:
-        twin._grader = grader
+        twin._verdicts.grader = grader
     assert twins[3].restore(pickle.loads(pickle.dumps(kept))) == last
     played(env, [WRONG, SUBMIT])  # the original goes its own way
     results = [played(twin, [*future, SUBMIT]) for twin in twins]

@@ -733,4 +733,4 @@ def test_worker_processes_have_boxes_of_their_own_and_text_in_shared_memory_is_r
         assert list(infos["verdict"]["status"]) == ["passed", "failed"]
         envs.close()
     assert play(env, RIGHT, SUBMIT)[-1][1] == 1.0
-    assert os.getpid() == env._grader_pid
+    assert os.getpid() == env._verdicts.pid

@@ -173,7 +173,7 @@ def write(envs: ChallengeVectorEnv) -> None:
 
 
 def boxes(envs: ChallengeVectorEnv) -> int:
-    grader = envs.envs[0]._grader
+    grader = envs.envs[0]._verdicts.grader
     assert grader is not None
     return sum(len(pool._all) for pool in grader._fleet._pools.values())
 
