@@ -178,26 +178,41 @@ class Holes:
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        """Names of parts by everything they may be called; a hint that several have is none of them."""
-        hints = [_plain(hole.hint) for hole in self._holes]
-        found = {
-            hint: hole.name
-            for hint, hole in zip(hints, self._holes, strict=True)
-            if hints.count(hint) == 1
-        }
-        found |= {f"part-{number}": hole.name for number, hole in enumerate(self._holes, 1)}
-        return found | {_plain(hole.name): hole.name for hole in self._holes}
+        """Names of parts by everything they may be called; what several may be called is none of them."""
+        found: dict[str, str] = {}
+        for words in (
+            [_plain(hole.hint) for hole in self._holes],
+            self._numbers,
+            [_plain(hole.name) for hole in self._holes],
+        ):
+            found |= {
+                word: hole.name
+                for word, hole in zip(words, self._holes, strict=True)
+                if words.count(word) == 1
+            }
+        return found
+
+    @cached_property
+    def _numbers(self) -> list[str]:
+        """Names that say nothing, and that are no part's own."""
+        taken = {_plain(words) for hole in self._holes for words in (hole.name, hole.hint)}
+        kind = "part"
+        while any(words.startswith(f"{kind}-") for words in taken):
+            kind = f"missing-{kind}"
+        return [f"{kind}-{number}" for number in range(1, len(self._holes) + 1)]
 
     def named(self, words: str) -> str | None:
         """The part that is called so; None: none is."""
-        return self._names.get(_plain(words))
+        name = _bare(words)
+        exact = any(hole.name == name for hole in self._holes)
+        return name if exact else self._names.get(name.lower())
 
     def shown(self, hole: Hole, *, with_hint: bool) -> str:
         """What an agent is told to call a part: a name that says nothing, where hints are not shown."""
         return (
             hole.name
             if with_hint or hole.surface is not None
-            else f"part-{self._holes.index(hole) + 1}"
+            else self._numbers[self._holes.index(hole)]
         )
 
     # --- answers ------------------------------------------------------------------------------
@@ -311,4 +326,9 @@ def header(name: str, *, whole: bool) -> str:
 
 def _plain(words: str) -> str:
     """A name without its quotes, in lower case, blanks as one."""
-    return " ".join(words.strip(_QUOTES + " \t").lower().split())
+    return _bare(words).lower()
+
+
+def _bare(words: str) -> str:
+    """A name without its quotes, blanks as one."""
+    return " ".join(words.strip(_QUOTES + " \t").split())

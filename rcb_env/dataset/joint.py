@@ -34,7 +34,7 @@ def jointly(paper: Paper, scope: Joint) -> Paper:
         scope: what is missing at once.
 
     Raises:
-        PaperError: a file is no Python, so that it has no surface.
+        PaperError: a file is no Python, or has lines that only Python counts, so that it has no surface.
     """
     joint = replace(paper, challenges=())
     if scope == "library":
@@ -123,6 +123,12 @@ def _emptied(paper: Paper) -> list[Hole]:
     sources = {path: _text(paper, path) for path in paper.files if path.endswith(".py")}
     bare = {path: markers.strip_tags(text) for path, text in sources.items()}
     cases = paper.tests["tests/cases.py"].decode("utf-8", "replace")
+    for path, text in bare.items():
+        if "\r" in text.replace("\r\n", ""):
+            raise PaperError(
+                "has a carriage return that ends no line, but does for Python: write \\n",
+                path=str(paper.root / path),
+            )
     for path, text in {**bare, "tests/cases.py": cases}.items():
         try:
             ast.parse(text)

@@ -102,7 +102,11 @@ class _Surface:
             blank = node.lineno > 1 and not self._lines[node.lineno - 2].strip()
             apart = "\n" if blank else ""
             if self._kept(node):
-                yield apart + self._text(node.lineno, node.end_lineno or node.lineno)
+                yield apart + (
+                    self._text(node.lineno, node.end_lineno or node.lineno)
+                    if self._alone(node)
+                    else f"{indent}{ast.unparse(node)}\n"
+                )
             elif isinstance(node, ast.Assign | ast.AnnAssign):
                 names = _bound(node)
                 if any(map(self._public, names)):
@@ -164,6 +168,13 @@ class _Surface:
         )
         plain = isinstance(node, ast.AnnAssign) and node.value is None
         return any(map(self._public, _bound(node))) and (plain or not (within or computed))
+
+    def _alone(self, node: ast.stmt) -> bool:
+        """Whether nothing else stands on its lines, such as another statement behind a semicolon."""
+        before = self._lines[node.lineno - 1].encode()[: node.col_offset]
+        last = self._lines[(node.end_lineno or node.lineno) - 1].encode()
+        after = last[node.end_col_offset :].strip()
+        return not before.strip() and (not after or after.startswith(b"#"))
 
     def _text(self, first: int, last: int) -> str:
         return "".join(f"{line}\n" for line in self._lines[first - 1 : last])

@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from rcb_env.dataset.holes import Holes, header
 from rcb_env.dataset.markers import count_code_lines
 from rcb_env.dataset.papers import Challenge
 from rcb_env.errors import BoxDied, SandboxUnavailable
@@ -125,7 +126,7 @@ class Grader:
         purpose: Purpose = "final" if final else "feedback"
         empty = layout != "paper2code" and count_code_lines(code.split("\n")) == 0
         if challenge.holes is not None and challenge.tree(code) == challenge.workspace():
-            return Verdict("no_change", message="nothing was written")
+            return Verdict("no_change", message=_why_nothing(challenge.holes, code))
         if empty and layout == "native":
             return Verdict("no_change", message="the region holds no code")
         try:
@@ -186,3 +187,11 @@ class Grader:
             BoxDied: no box works.
         """
         return self._public.tests(challenge)
+
+
+def _why_nothing(holes: Holes, code: str) -> str:
+    """What to say of an answer of several parts that changes none."""
+    if holes.split(code) or not count_code_lines(code.split("\n")):
+        return "nothing was written"
+    kind, line = "file" if holes.whole else "region", header("NAME", whole=holes.whole)
+    return f"the answer names no {kind}: begin each of its parts with a line `{line}`"

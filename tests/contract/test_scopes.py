@@ -166,6 +166,11 @@ def test_the_reference_passes_every_case_and_nothing_written_is_no_change(
         )
         nothing = grader.grade(challenge, "", final=final)
         assert (nothing.status, nothing.message) == ("no_change", "nothing was written")
+        unnamed = grader.grade(challenge, "def scale(x):\n    return x\n", final=final)
+        assert unnamed.status == "no_change"
+        assert unnamed.message == (
+            "the answer names no region: begin each of its parts with a line `# region: NAME`"
+        )
         later = grader.grade(challenge, text(scale="", shift="    # later\n"), final=final)
         assert later.status == "no_change"
 

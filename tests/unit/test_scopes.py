@@ -64,6 +64,9 @@ class Tube:
 """
 
 
+TAGGED = 'def {0}():\n    # <paper2code name="{0}">\n    return 1\n    # </paper2code name="{0}">\n'
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, write_paper: Callable[..., Path]) -> Path:
     files = {"src/shapes.py": SHAPES, "src/solids.py": SOLIDS, "src/other.py": "ONE = 1\n"}
@@ -125,6 +128,39 @@ def test_a_part_that_an_answer_does_not_name_stays_a_placeholder(paper: Challeng
     assert b'"area"' in tree["src/shapes.py"]
     assert tree["src/solids.py"] == paper.workspace()["src/solids.py"]
     assert tree["src/other.py"] == b"ONE = 1\n"
+
+
+def test_names_that_say_nothing_are_no_hints(
+    tmp_path: Path, write_paper: Callable[..., Path]
+) -> None:
+    """An agent that wrote to the second part, which it knew as part-2, once wrote to the first, whose hint is that."""
+    files = {
+        "src/a.py": "".join(
+            f'# <paper2code name="{hint}">\n{name} = 1\n# </paper2code name="{hint}">\n'
+            for hint, name in (("part 2", "a"), ("other", "b"))
+        )
+    }
+    found = load_dataset(f"{write_paper(tmp_path / 'odd', files)}@paper").challenges[0]
+    first, second = (one.name for one in parts(found, with_hint=False))
+    assert (first, second) == ("missing-part-1", "missing-part-2")
+    assert holes(found).named(second) == "other"
+    assert holes(found).named("part-2") == "part-2"
+    assert holes(found).named("Part 2") == "part-2"
+
+
+def test_files_whose_names_differ_in_letters_case_only_are_two(
+    tmp_path: Path, write_paper: Callable[..., Path]
+) -> None:
+    files = {
+        "src/model.py": TAGGED.format("one"),
+        "src/Model.py": TAGGED.format("two"),
+        "tests/cases.py": "from rcb_env.cases import case\n\n\n@case(seeds=1)\ndef runs(tree, rng):\n"
+        '    return tree.load("model").one() + tree.load("Model").two()\n',
+    }
+    found = load_dataset(f"{write_paper(tmp_path / 'cased', files)}@library").challenges[0]
+    answer = "# file: src/Model.py\nB = 1\n# file: `src/model.py`\nA = 1\n"
+    assert holes(found).split(answer) == {"src/Model.py": "B = 1\n", "src/model.py": "A = 1\n"}
+    assert holes(found).named("SRC/MODEL.PY") is None
 
 
 def test_only_what_code_outside_of_all_parts_reads_is_told(paper: Challenge) -> None:

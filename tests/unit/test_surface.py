@@ -179,6 +179,23 @@ def test_files_that_no_case_loads_or_that_are_surface_are_handed_over_whole(
     )
 
 
+def test_statements_on_one_line_are_kept_one_by_one() -> None:
+    """A line with a semicolon was once kept as a whole, with what is computed on it, and twice if both of it are kept."""
+    text = "A = 1; B = compute(A); C = 3  # last\nclass Point: x: int; y: int = zero()\n"
+    assert surface(text) == (
+        "A = 1\nB = ...\nC = 3\n\n\nclass Point:\n    x: int\n    y: int = ...\n"
+    )
+
+
+def test_a_line_end_that_only_python_knows_has_no_surface(
+    tmp_path: Path, write_paper: Callable[..., Path]
+) -> None:
+    tagged = 'def f():\n    # <paper2code name="f">\n    return 1\n    # </paper2code name="f">\n'
+    folder = write_paper(tmp_path / "old", {"src/a.py": tagged + "A = 1\rB = 2\n"})
+    with pytest.raises(PaperError, match="carriage return"):
+        load_dataset(f"{folder}@library")
+
+
 @pytest.mark.parametrize(
     "line", ["from .b import g", "from . import b", "import pkg.b as b", "from ..pkg import b"]
 )
