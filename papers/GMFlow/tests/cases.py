@@ -34,6 +34,17 @@ def parts(gm):
     return {"means": gm.means, "logweights": gm.logweights, "logstd": gm.logstd}
 
 
+def sharp(gm):
+    """The same mixture with a small deviation."""
+    return gm._replace(logstd=gm.logstd.detach() - 9)
+
+
+def pulled(rng, made, given):
+    """Gradients, for the parts of a mixture, of a random combination of the parts of another."""
+    pull = sum((part * normal(rng, *part.shape)).sum() for part in made)
+    return list(torch.autograd.grad(pull, list(given)))
+
+
 def dtypes(value):
     """Only the dtypes of a mixture or a tensor: its values in single precision are not compared."""
     tensors = value if isinstance(value, tuple) else (value,)
@@ -66,6 +77,7 @@ def coefficients_of_random_times(tree, rng):
         "from noise": list(coefficients(torch.ones_like(s), s)),
         "to data": list(coefficients(t, torch.zeros_like(t))),
         "standing": list(coefficients(t, t)),
+        "late": list(coefficients(1e-3 * t, 1e-3 * s)),
         "nearly noise": list(coefficients(tensor(1.0, 0.99), tensor(0.99, 0.98))),
     }
 
@@ -107,15 +119,18 @@ def log_densities(tree, rng):
     for name, shape in [("some", (2, 3, 2, 2, 3)), ("one", (3, 1, 1, 1, 2)), ("many", (1, 7, 4, 2, 1))]:
         gm = mixture(tree, rng, *shape)
         x = normal(rng, shape[0], *shape[2:])
-        x.requires_grad_()
+        inputs = [part.requires_grad_() for part in (x, *gm)]
         density = module.log_density(gm, x)
-        (gradient,) = torch.autograd.grad(density.sum(), x)
+        gradients = torch.autograd.grad(density.sum(), inputs)
+        narrow = sharp(gm)
+        near = narrow.means[:, -1].detach() + 1e-4 * normal(rng, shape[0], *shape[2:])
         out[name] = {
             **parts(gm),
             "x": x,
             "density": density,
-            "gradient": gradient,
+            "gradients": list(gradients),
             "far": module.log_density(gm, 1e3 + x),
+            "sharp": module.log_density(narrow, near),
             "single": dtypes(module.log_density(single(gm), x.float())),
         }
     return out
@@ -135,6 +150,7 @@ def draws_from_mixtures(tree, rng):
             "noise": noise,
             "draw": module.sample(gm, uniforms, noise),
             "centres": module.sample(gm, uniforms, torch.zeros_like(noise)),
+            "sharp": 1e4 * (module.sample(sharp(gm), uniforms, noise) - module.sample(sharp(gm), uniforms, 0 * noise)),
             "single": dtypes(module.sample(single(gm), uniforms.float(), noise.float())),
         }
     return out
@@ -164,7 +180,10 @@ def products_with_gaussians(tree, rng):
         precision = rng.torch.uniform(shape[0], low=0.5, high=4.0).double()
         negative = -rng.torch.uniform(shape[0], low=0.1, high=0.8).double() / gm.variance.flatten()
         x = normal(rng, 2, *linear.shape)
+        parted = module.GaussianMixture(*(part.clone().requires_grad_() for part in gm))
         product = module.times_gaussian(gm, precision, linear)
+        fine = gm._replace(logstd=gm.logstd - 13)
+        nearly = (1e-5 - 1) / gm.variance.flatten()
         out[name] = {
             "gm": parts(gm),
             "linear": linear,
@@ -174,6 +193,9 @@ def products_with_gaussians(tree, rng):
             "ratio": [module.log_density(product, y) - module.log_density(gm, y) for y in x],
             "quotient": parts(module.times_gaussian(gm, negative, linear)),
             "nothing": parts(module.times_gaussian(gm, 0 * precision, 0 * linear)),
+            "gradients": pulled(rng, module.times_gaussian(parted, precision, linear), parted),
+            "fine": parts(module.times_gaussian(fine, precision, linear)),
+            "nearly": parts(module.times_gaussian(gm, nearly, linear)),
             "shifted": parts(module.times_gaussian(gm, 0 * precision, linear)),
             "single": dtypes(module.times_gaussian(single(gm), precision.float(), linear.float())),
         }
@@ -199,12 +221,15 @@ def reverse_transitions(tree, rng):
     gm = mixture(tree, rng)
     x = normal(rng, 2, 2, 2, 3)
     t, s = two_times(rng, 2)
+    given = type(gm)(*(part.clone().requires_grad_() for part in gm))
     return {
         "gm": parts(gm),
         "x": x,
         "t": t,
         "s": s,
         "found": parts(reverse(gm, x, t, s)),
+        "gradients": pulled(rng, reverse(given, x, t, s), given),
+        "late": parts(reverse(sharp(gm), x, 1e-4 * t, 1e-4 * s)),
         "from noise": parts(reverse(gm, x, torch.ones_like(t), s)),
         "to data": parts(reverse(gm, x, t, 0 * s)),
         "standing": parts(reverse(gm, x, t, t)),
@@ -226,6 +251,7 @@ def denoising_at_other_points(tree, rng):
         "there": parts(there),
         "back": parts(module.denoising_at(there, x_s, s, x_t, t)),
         "standing": parts(module.denoising_at(data, x_t, t, x_t, t)),
+        "late": parts(module.denoising_at(data, x_t, 1e-2 * t, x_s, 1e-2 * s)),
         "same time": parts(module.denoising_at(data, x_t, t, x_s, t)),
         "from noise": parts(module.denoising_at(data, x_t, torch.ones_like(t), x_s, s)),
         "impossible": raises(lambda: module.denoising_at(wide, x_s, s / 4, x_t, t)),
@@ -251,7 +277,12 @@ def exact_model(tree, rng):
 # --- guidance -------------------------------------------------------------------------------------
 
 
-@case(seeds=2, covers=["src/guidance.py"])
+def faint(gm):
+    """The same mixture, with small means and a small deviation."""
+    return sharp(gm)._replace(means=1e-3 * gm.means)
+
+
+@case(seeds=2, rtol=1e-6, atol=1e-9, covers=["src/guidance.py"])
 def guided_mixtures(tree, rng):
     guide = tree.load("guidance").probabilistic_guidance
     out = {}
@@ -268,6 +299,7 @@ def guided_mixtures(tree, rng):
             "in vain": parts(guide(gm, gm, 0.5)),
             "near": parts(guide(gm, gm._replace(means=gm.means + 1e-3 * other.means), 0.5)),
             "nearer": parts(guide(gm, gm._replace(means=gm.means + 1e-7), 0.5)),
+            "sharp": parts(guide(faint(gm), faint(other), 0.4)),
             "single": dtypes(guide(single(gm), single(other), 0.5)),
         }
     return out
@@ -312,6 +344,7 @@ def transition_losses(tree, rng):
             "gradients": list(gradients),
             "from noise": module.transition_loss(gm, x_t, x_s, torch.ones_like(t), s),
             "to data": module.transition_loss(gm, x_t, x_s, t, 0 * s),
+            "far": module.transition_loss(gm, x_t, 100 + x_s, t, s),
             "velocity": -density(gm, velocity).mean(dim=(1, 2)) / shape[2],
             "bad": raises(lambda: module.transition_loss(gm, x_t, x_s, s, t)),
         }
@@ -350,6 +383,7 @@ def ode_samples_of_a_wavy_model(tree, rng):
         ("fine", [1.0, 0.0], 5),
         ("three", [1.0, 0.7, 0.3, 0.0], 3),
         ("middle", [0.9, 0.6, 0.2], 4),
+        ("late", [0.08, 0.03, 0.0], 2),
         ("grid", module.time_grid(4, shift=2.0), 2),
     ]:
         calls.clear()
@@ -421,6 +455,7 @@ class Recorder(nn.Module):
 def trained(tree, rng, steps=2, lr=0.2, dtype=torch.float64, **settings):
     model, average = Recorder(tree, rng, dtype), Recorder(tree, rng, dtype)
     before = [parameter.detach().clone() for parameter in average.parameters()]
+    views = [parameter.detach() for parameter in average.parameters()]
     optimizer = torch.optim.SGD(model.parameters(), lr=lr)
     x0 = rng.torch.normal(5, 2, 2, 3).to(dtype)
     labels = rng.torch.integers(0, 3, 5)
@@ -439,6 +474,7 @@ def trained(tree, rng, steps=2, lr=0.2, dtype=torch.float64, **settings):
         "parameters": list(model.parameters()),
         "average before": before,
         "average": list(average.parameters()),
+        "views": views,
         "untouched": torch.equal(labels, kept),
         "leaf": all(p.grad is None and p.requires_grad for p in average.parameters()),
         "x0": x0,

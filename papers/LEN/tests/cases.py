@@ -71,6 +71,8 @@ def cubic_bilinear_games(tree, rng):
         before = z.copy()
         flat = z.copy()
         flat[:n] = 0
+        close = z.copy()
+        close[:n] *= 1e-9
         saddle = problem.saddle_point()
         results[str(n)] = {
             "rho": problem.rho,
@@ -82,6 +84,7 @@ def cubic_bilinear_games(tree, rng):
             "numeric": numeric_jacobian(problem, z),
             "operator at x = 0": problem.operator(flat),
             "jacobian at x = 0": problem.jacobian(flat),
+            "curvature close to x = 0": 1e9 * problem.jacobian(close)[:n, :n],
             "saddle": saddle,
             "zero": problem.operator(saddle),
             "untouched": bool(np.array_equal(z, before)),
@@ -134,7 +137,9 @@ def fairness_with_huge_scores(tree, rng):
     z = 1e4 * rng.numpy.normal(size=4)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        return {"operator": problem.operator(z), "jacobian": problem.jacobian(z)}
+        found = {"operator": problem.operator(z), "jacobian": problem.jacobian(z)}
+        z[-1] *= 1e-8  # an adversary so careful that the scores count
+        return {**found, "careful": [problem.operator(z), problem.jacobian(z)]}
 
 
 @case(seeds=3, rtol=1e-6, covers=["src/subproblem.py"])
@@ -153,6 +158,7 @@ def solves_with_many_shifts(tree, rng):
                 "right": right.copy(),
                 "shifts": shifts,
                 "solved": [snapshot.solve(shift, right) for shift in shifts],
+                "faint": 1e-9 * module.Snapshot(1e-9 * matrix).solve(5e-10, right),
                 "again": snapshot.solve(shifts[0], right),
                 "untouched": bool(np.array_equal(before, snapshot.triangular)),
             }
@@ -182,6 +188,17 @@ def regularized_steps(tree, rng):
                 }
             )
     return results
+
+
+@case(seeds=2, rtol=1e-6, covers=["src/subproblem.py"])
+def steps_of_faint_forces(tree, rng):
+    module = tree.load("subproblem")
+    snapshot = module.Snapshot(monotone(rng, 4))
+    found = []
+    for size in (1e-6, 1e-9, 1e-13, 1e-30):
+        step, shift = module.regularized_step(snapshot, size * rng.numpy.normal(size=4), 3.0)
+        found.append({"step": step / size, "shift": float(shift) / size})
+    return found
 
 
 @case(seeds=4, rtol=1e-6, covers=["src/subproblem.py"])
@@ -303,8 +320,11 @@ def runs_at_the_edges(tree, rng):
         settings = {"iterations": 2, "period": 1, "strength": 1.0, "tolerance": 0.0, **changed}
         return raises(lambda: run(problem, start, **settings))
 
+    close = report(run(problem, 1e-14 * start, 1, 1, 1.0))
+    close["half_points"], close["shifts"] = 1e14 * close["half_points"], 1e14 * close["shifts"]
     return {
         "zero": zero,
+        "close": close,
         "integers": report(run(problem, np.array([1, 2, 0, -1]), 3, 2, 1.0)),
         "exact": report(run(problem, start, 3, 1, 1.0, exact)),
         "iterations": [refused(iterations=n) for n in (0, -1, 1)],
@@ -375,6 +395,7 @@ def restarts_at_the_edges(tree, rng):
         "radius": [refused(radius=v) for v in (0.0, -1.0, INF, NAN, 0.2)],
         "mu": [refused(mu=v) for v in (0.0, -1.0, INF, NAN, 5.0)],
         "strength": [refused(strength=v) for v in (0.0, -1.0, INF, NAN, 0.3)],
+        "whole lengths": restart_report(restart(problem, start, 2, 1, 0.5, 1.0, 1.0)),
         "inner": [refused(period=0), refused(tolerance=-1.0)],
         "not run": [refused(epochs=0, period=0), refused(epochs=0, strength=-1.0)],
     }

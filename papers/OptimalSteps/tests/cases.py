@@ -59,6 +59,8 @@ def grids_of_times(tree, rng):
         "shifted": [grid(steps, shift) for steps in (1, 2, 7, 50) for shift in shifts],
         "plain": grid(4),
         "one": grid(3, 1.0),
+        "extreme": [grid(4, shift) for shift in (1e-20, 1e-9, 1e9, 1e20)],
+        "faint": [grid(4, shift) / shift for shift in (1e-20, 1e-9)],
         "refused": [
             raises(lambda a=a: grid(*a))
             for a in ((0,), (-1,), (3, 0.0), (3, -0.5), (3, -2.0), (3, math.inf), (3, math.nan), (0, -1.0))
@@ -132,6 +134,11 @@ def trajectories_along_schedules(tree, rng):
                     }
                 )
     default = module.sample_trajectory(field, noise, [1.0, 0.4, 0.3])
+    wave = Watched(lambda x, t: (x + 1e6 * t).sin())
+    made = module.sample_trajectory(wave, noise, [0.5, 0.2, 1e-8, 0.0], 2, True)
+    runs.append({**runs[-1], "times": [0.5, 0.2, 1e-8, 0.0], "order": 2, "corrected": True, "made": made})
+    runs[-1]["calls"] = [list(call) for call in wave.calls]
+    runs[-1]["slopes"] = [wave.field(*call) for call in wave.calls]
     return {"runs": runs, "default": default}
 
 
@@ -174,6 +181,11 @@ def errors_of_students(tree, rng):
             "second": module.schedule_errors(field, teacher, grid, schedule, 2),
         }
 
+    faint = {
+        "first": module.schedule_errors(lambda x, t: -x, 1e-7 * teacher, grid, [0, 4, 8]),
+        "second": module.schedule_errors(lambda x, t: -x, 1e-7 * teacher, grid, [0, 2, 8], 2),
+    }
+
     def outcome(*schedule):
         watched = Watched(field)
         found = raises(lambda: module.schedule_errors(watched, teacher, grid, list(schedule)))
@@ -184,6 +196,7 @@ def errors_of_students(tree, rng):
     end = half + (times[8] - times[3]) * field(half, times[3])
     return {
         "found": found,
+        "faint": faint,
         "students": torch.stack([half, end]),
         "teacher": teacher[[3, 8]],
         "refused": [
@@ -278,7 +291,16 @@ def schedules_of_special_problems(tree, rng):
             lambda: module.distill(lambda x, t: -x, torch.ones(points, 2, 2), grid, steps)
         )
 
+    # Costs of NaN, costs too large for single precision, and costs that are nearly the same.
+    x = rng.torch.normal(6, 2, 2)
+    holes = module.distill(lambda x, t: x * (math.nan if 0.5 < t < 0.9 else -1.0), x.double(), grid, 3)
+    far = torch.tensor([1.0, 1e25, 1e25, 1.0, 1.0, 1.0]).reshape(6, 1, 1) * x
+    large = module.distill(lambda x, t: -x, far, grid, 3)
+    faint = module.distill(lambda x, t: -x, 1e-6 * x.double(), grid, 3)
     return {
+        "holes": [holes.schedule, holes.costs, holes.parents],
+        "large": [large.schedule, large.costs.log(), large.parents],
+        "faint": [faint.schedule, 1e12 * faint.costs, faint.parents],
         "still": still._asdict(),
         "turn": turn._asdict(),
         "refused": [outcome(0), outcome(-1), outcome(6), outcome(7), outcome(2, 5), outcome(2, 7)],
@@ -309,7 +331,11 @@ def errors_of_jumps(tree, rng):
     single = module.jump_costs(
         lambda x, t: field.field(x.double(), t).float(), teacher.float(), grid
     )
-    return {"runs": runs, "single": str(single.dtype)}
+    dense = 0.5 - 1e-7 * torch.arange(4, dtype=torch.float64)
+    still = rng.torch.normal(4, 2, 2)
+    fast = module.jump_costs(lambda x, t: 1e7 + 0 * x, still, dense)
+    large = module.jump_costs(lambda x, t: -x, 1e25 * still, grid[:4])
+    return {"runs": runs, "single": str(single.dtype), "fast": fast, "large": large.log()}
 
 
 @case(seeds=4, covers=["src/shortest_path.py"])
@@ -386,5 +412,6 @@ def schedules_used_elsewhere(tree, rng):
         "alpha": alpha,
         "sigma": sigma,
         "flow": module.flow_time(alpha, sigma),
+        "faint": [module.flow_time(size * alpha, size * sigma) for size in (1e-9, 1e-30)],
         "ends": module.flow_time(torch.tensor([1.0, 0.0, 0.5]), torch.tensor([0.0, 1.0, 0.5])),
     }

@@ -33,6 +33,7 @@ def normalized_latents(tree, rng):
         ("average", 3, (2, 3, 1, 2), {"momentum": None}),
     ]:
         norm = module.LatentNorm(channels, **settings).double()
+        views = {key: value for key, value in norm.named_buffers()}
         z = (1.5 + normal(rng, *shape, std=2.0)).requires_grad_()
         direction = normal(rng, *shape)
         kept = z.detach().clone()
@@ -54,6 +55,7 @@ def normalized_latents(tree, rng):
             "frozen gradient": frozen_gradient,
             "there and back": norm.denormalize(norm(z)),
             "state": dict(norm.state_dict()),
+            "views": {key: value.clone() for key, value in views.items()},
             "flows": norm.mean.requires_grad or norm.variance.requires_grad,
             "untouched": torch.equal(z, kept),
         }
@@ -91,7 +93,8 @@ def alignment_losses(tree, rng):
         "theirs": theirs,
         "loss": made,
         "gradients": list(torch.autograd.grad(made.square().sum(), ours, retain_graph=True)),
-        "flows": torch.autograd.grad(made.sum(), theirs, allow_unused=True)[0] is not None,
+        "flows": [x is not None for x in torch.autograd.grad(made.sum(), theirs, allow_unused=True)],
+        "faint": loss([1e-4 * x for x in ours], [1e-4 * x for x in theirs]),
         "one": loss(ours[:1], theirs[:1]),
         "same": loss(ours, [3 * x for x in ours]),
         "opposite": loss(ours, [-x for x in ours]),
@@ -116,11 +119,15 @@ def divergences(tree, rng):
     kl = module.kl_divergence(module.Posterior(mean, logvar))
     gradients = torch.autograd.grad(kl.square().sum(), [mean, logvar])
     zero = torch.zeros(2, 1, 2, 2)
+    extreme = torch.tensor([-90.0, -31.0, 0.0, 9.0, 21.0, 30.0]).double().reshape(6, 1, 1, 1).requires_grad_()
+    far = module.kl_divergence(module.Posterior(torch.zeros_like(extreme), extreme))
     return {
         "mean": mean,
         "logvar": logvar,
         "kl": kl,
         "gradients": list(gradients),
+        "extreme": far,
+        "extreme gradient": torch.autograd.grad(far.sum(), extreme)[0],
         "prior": module.kl_divergence(module.Posterior(zero, zero)),
     }
 
@@ -170,9 +177,12 @@ def interpolants(tree, rng):
     out = {}
     for name, shape in [("some", (4, 2, 3, 5)), ("square", (3, 3, 3, 3)), ("one", (1, 2, 1, 2))]:
         x, noise, t = normal(rng, *shape), normal(rng, *shape), uniform(rng, shape[0])
+        x.requires_grad_()
         noisy, velocity = interpolate(x, noise, t)
+        pulls = [(made * normal(rng, *shape)).sum() for made in (noisy, velocity)]
+        gradients = [torch.autograd.grad(pull, x)[0] for pull in pulls]
         ends = [interpolate(x, noise, 0 * t)[0], interpolate(x, noise, 0 * t + 1)[0]]
-        out[name] = {"x": x, "noise": noise, "t": t, "noisy": noisy, "velocity": velocity, "ends": ends}
+        out[name] = {"x": x, "noise": noise, "t": t, "noisy": noisy, "velocity": velocity, "ends": ends, "gradients": gradients}
     return out
 
 
@@ -193,9 +203,10 @@ def trained(tree, rng, steps=1, lr=0.05, frozen=False, **settings):
         norm.eval()
         norm.mean += normal(rng, 2)
     mix = normal(rng, 5, 3)
-    asked = {"model": [], "norm": 0}
+    asked = {"model": [], "norm": 0, "features": 0, "perception": [], "order": []}
 
     def features(images):
+        asked["features"] += 1
         pooled = images.unfold(2, 2, 2).unfold(3, 2, 2).mean(dim=(4, 5))
         return [(pooled.flatten(2).mT @ mix.T).sin()]
 
@@ -204,8 +215,17 @@ def trained(tree, rng, steps=1, lr=0.05, frozen=False, **settings):
 
     norm.register_forward_hook(count)
     model.register_forward_pre_hook(lambda _, given: asked["model"].append([x.detach().clone() for x in given]))
-    parts = training.Parts(vae, norm, model, average, features, maps_of(rng, (4, 3)))
+    maps = maps_of(rng, (4, 3))
+
+    def perception(images):
+        asked["perception"].append(images.detach().clone())
+        return maps(images)
+
+    parts = training.Parts(vae, norm, model, average, features, perception)
     optimizers = [torch.optim.SGD(network.parameters(), lr=lr, momentum=0.5) for network in (vae, model)]
+    for name, optimizer in zip(["vae", "model"], optimizers):
+        optimizer.register_step_post_hook(lambda *_, name=name: asked["order"].append(name))
+    views = [p.detach() for p in average.parameters()]
     images, labels = normal(rng, 3, 3, 4, 4), rng.torch.integers(0, 4, 3)
     before = {name: [p.detach().clone() for p in net.parameters()] for name, net in [("vae", vae), ("model", model), ("average", average)]}
     losses = []
@@ -223,6 +243,7 @@ def trained(tree, rng, steps=1, lr=0.05, frozen=False, **settings):
         "gradients": [[p.grad for p in net.parameters()] for net in (vae, model)],
         "norm": dict(norm.state_dict()),
         "asked": asked,
+        "views": views,
         "leaf": all(p.grad is None for p in average.parameters()),
     }
 

@@ -203,6 +203,9 @@ def surrogates_at_the_edges(tree, rng):
     loss.backward()
     found["nothing"] = {"loss": loss + 0.0, "gradient": new.grad + 0.0}
     lone = torch.tensor([False, True, False])
+    steep = (12 * rng.torch.uniform(4, low=0.9)).requires_grad_()
+    loss = surrogate(steep, torch.zeros(4), -torch.ones(4), torch.ones(4) > 0, 0.2)
+    found["steep"] = [loss, torch.autograd.grad(loss, steep)[0]]
     found["lone"] = surrogate(torch.zeros(3), rng.torch.normal(3), rng.torch.normal(3), lone, 0.3)
     return found
 
@@ -239,8 +242,14 @@ def exact_values(tree, rng):
                 "found": found,
             }
         )
+    rare, wary, prizes = tables(rng, 3)
+    rare[:, 1] -= 25.0
+    wary[:, 2] -= 25.0
+    prizes[:, 1] *= 1e10
+    prizes[:, :, 2] *= 1e10
     first, second, payoffs = tables(rng, 2)
     return {
+        "rare": exact.exact_advantages(rare, wary, prizes, 0.9)[:, :, 0, 0],
         "runs": runs,
         "refused": [
             raises(lambda g=g: exact.exact_advantages(first, second, payoffs, g))
@@ -282,8 +291,13 @@ def expected_directions(tree, rng):
     for _ in range(5):
         known = exact.exact_advantages(first, second, payoffs, 0.9)
         first = first + exact.expected_direction(first, second, known, 0.9, 1.0, 10)
+    rare, other, _ = tables(rng, 3)
+    rare[:, 1] -= 30.0
+    strong = rng.torch.normal(2, 10, 3, 3).double()
+    direction = exact.expected_direction(rare, other, strong, 0.9, 1.0, 3)
     return {
         "runs": runs,
+        "rare": direction / rare.softmax(dim=1),
         "climbed": first,
         "refused": [
             raises(lambda t=t: exact.expected_direction(first, second, known, 0.9, 1.0, t))

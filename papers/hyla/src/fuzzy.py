@@ -26,7 +26,7 @@ def truth(terms: Tensor, x: Tensor) -> Tensor:
         ValueError: an entry of ``terms`` is not -1, 0 or 1, or the numbers of variables differ.
     """
     # <paper2code name="fuzzy disjunction of conjunctions">
-    if (terms.abs() > 1).any() or terms.shape[1] != x.shape[1]:
+    if ((terms < -1) | (terms > 1)).any() or terms.shape[1] != x.shape[1]:
         raise ValueError("terms must be -1, 0 or 1, one for each variable")
     literals = torch.where(terms > 0, x[:, None], 1 - x[:, None])  # (N, K, L)
     conjunctions = literals.masked_fill(terms == 0, 1.0).amin(dim=2)  # (N, K)

@@ -23,6 +23,7 @@ def feature_rows(rule: int, draws: np.ndarray, values: int) -> np.ndarray:
         ValueError: there is no such rule.
     """
     # <paper2code name="rows that follow a rule">
+    draws = draws.astype(np.int64)  # sums must fit
     first, second = draws[:, 0], draws[:, 1]
     if rule in STEPS:
         rows = first[:, None] + STEPS[rule] * np.arange(3)
@@ -34,7 +35,7 @@ def feature_rows(rule: int, draws: np.ndarray, values: int) -> np.ndarray:
         rows = np.stack([np.roll(draws[0], -shift) for shift in range(3)])
     else:
         raise ValueError(f"there is no rule {rule}")
-    return (rows % values).astype(np.int64)
+    return rows % values
     # </paper2code name="rows that follow a rule">
 
 

@@ -67,9 +67,16 @@ def attention_of_all_kinds(tree, rng):
                     "gradient": x.grad.clone(),
                     "out_gradient": attention.out.grad.clone(),
                     "key_gradient": attention.key.grad.clone(),
+                    "query_gradient": attention.query.grad,
+                    "value_gradient": attention.value.grad,
                 }
                 if kind != "hyla":
                     run["matrices"] = attention.generated_weights(codes)
+                    used = codes.detach().requires_grad_()
+                    made = attention.generated_weights(used)
+                    parts = [used, attention.out, attention.value]
+                    pull = (made * rng.torch.normal(*made.shape).double()).sum()
+                    run["matrix_gradients"] = list(torch.autograd.grad(pull, parts))
                 runs.append(run)
     hyla = layer(tree, rng, "hyla", 4, 2)
     x = rng.torch.normal(2, 3, 4).double()
@@ -81,6 +88,22 @@ def attention_of_all_kinds(tree, rng):
         "shapes": [raises(lambda s=s: hyla.codes(x, torch.ones(s) > 0)) for s in shapes],
         "no_matrix": raises(lambda: hyla.generated_weights(codes)),
     }
+
+
+@case(seeds=2, rtol=1e-6, atol=1e-9, covers=["src/attention.py"])
+def codes_of_scores_of_any_size(tree, rng):
+    found = []
+    for kind in ("softmax", "linear", "hyla"):
+        attention = layer(tree, rng, kind, 6, 2)
+        for size in (1e-3, 30.0, 1e3):
+            x = (size * rng.torch.normal(2, 4, 6)).double().requires_grad_()
+            for mask in masks(rng, 2, 4):
+                codes = attention.codes(x, mask)
+                pull = (codes * rng.torch.normal(*codes.shape).double()).sum()
+                (gradient,) = torch.autograd.grad(pull, x)
+                scale = 1 / size**2 if kind == "linear" else 1.0
+                found.append({"codes": scale * codes, "gradient": scale * size * gradient})
+    return found
 
 
 @case(seeds=3, covers=["src/fuzzy.py"])
@@ -103,6 +126,10 @@ def truth_values(tree, rng):
             raises(lambda: truth(good, x)),
             raises(lambda: truth(2 * good, x)),
             raises(lambda: truth(good - 1, x)),
+            *[
+                raises(lambda n=n: truth(torch.tensor([[n, 1]]), x))
+                for n in (257, -255, 256, torch.iinfo(torch.long).min, torch.iinfo(torch.long).max)
+            ],
             raises(lambda: truth(good[:, :1], x)),
             raises(lambda: truth(good, x[:, :1])),
         ],
@@ -157,6 +184,11 @@ def rows_of_all_rules(tree, rng):
     return {
         "runs": runs,
         "narrow": [rows(rule, draws, 8) for rule in (0, 5, 7)],
+        "bytes": [
+            rows(rule, rng.numpy.integers(0, values, (3, 3)).astype(kind), values)
+            for rule in range(8)
+            for kind, values in ((np.uint8, 7), (np.int8, 100), (np.uint8, 200), (np.uint64, 9))
+        ],
         "refused": [raises(lambda r=r: rows(r, draws, 8)) for r in (-1, 0, 7, 8, 99)],
     }
 
@@ -223,6 +255,8 @@ def blocks_and_transformers(tree, rng):
         model = filled(rng, module.Transformer(5, 3, 7, 6, 2, depth=3, kind=kind))
         tokens = rng.torch.normal(2, 6, 5).double()
         outputs, last = model(tokens)
+        pull = (outputs * torch.arange(3)).sum() + (last * rng.torch.normal(*last.shape)).sum()
+        gradients = torch.autograd.grad(pull, list(model.parameters()))
         found[kind] = {
             "free": free,
             "causal": causal,
@@ -230,6 +264,7 @@ def blocks_and_transformers(tree, rng):
             "gradient": gradient,
             "outputs": outputs,
             "codes": last,
+            "gradients": list(gradients),
             "short": model(tokens[:, :3])[0],
             "full": model(rng.torch.normal(1, 7, 5).double())[0],
         }
@@ -273,6 +308,35 @@ def learning_rates(tree, rng):
             raises(lambda n=n, w=w, t=t: rate(n, peak, w, t))
             for n, w, t in [(0, 0, 1), (0, 1, 1), (0, -1, 5), (-1, 2, 5), (0, 5, 4), (0, 0, 0)]
         ],
+    }
+
+
+@case(seeds=2, rtol=1e-6, atol=1e-10, covers=["src/training.py"])
+def parameters_of_all_shapes(tree, rng):
+    """Two steps of parameters that something else looks at, with gradients of somebody else in their fields."""
+    step = tree.load("training").training_step
+    shapes = {"number": (), "vector": (3,), "one": (1,), "small": (1, 1), "row": (1, 4), "cube": (2, 3, 2)}
+    model = torch.nn.Module()
+    for name, shape in shapes.items():
+        model.register_parameter(name, torch.nn.Parameter(torch.ones(shape).double() + rng.torch.normal(*shape)))
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    views = {name: p.detach() for name, p in model.named_parameters()}
+    for p in model.parameters():
+        p.grad = torch.full_like(p, 7.0)
+    asked, moments = [], {}
+
+    def loss():
+        asked.append(1)
+        return sum((p * p).sum() for p in model.parameters())
+
+    told = [step(model, loss, moments, n, 0.05, decay=0.4) for n in range(2)]
+    return {
+        "before": before,
+        "told": told,
+        "views": {name: view.clone() for name, view in views.items()},
+        "fields": [p.grad for p in model.parameters()],
+        "asked": len(asked),
+        "moments": {name: list(pair) for name, pair in moments.items()},
     }
 
 

@@ -192,6 +192,7 @@ def shares_of_random_likelihoods(tree, rng):
                     "log_q": log_q,
                     "weights": weights,
                     "alpha": estimate(log_p, log_q),
+                    "faint": estimate(log_p, log_q, 1e-13 * weights),
                     "weighted": estimate(log_p, log_q, weights),
                     "scaled": estimate(log_p, log_q, weights * 0.125),
                     "plain": type(estimate(log_p, log_q)) is float,

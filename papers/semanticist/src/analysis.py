@@ -33,9 +33,9 @@ def explained_variance(images: Tensor, reconstructions: Tensor) -> Explained:
         ValueError: the images are all the same.
     """
     # <paper2code name="variance explained by first tokens">
-    total = (images - images.mean(dim=0)).square().sum()
-    if total == 0:
+    if (images == images[:1]).all():  # their mean may differ from them by rounding
         raise ValueError("the images do not vary")
+    total = (images - images.mean(dim=0)).square().sum()
     missed = torch.stack([(images - r).square().sum() for r in reconstructions])  # (K,)
     cumulative = 1 - missed / total
     gains = torch.cat([cumulative[:1], cumulative.diff()])

@@ -47,7 +47,7 @@ def tokens_of_random_images(tree, rng):
     images = rng.torch.normal(3, 2, 6, 6).double().requires_grad_()
     tokens = encoder(images)
     weights = rng.torch.normal(*tokens.shape).double()
-    grads = torch.autograd.grad((tokens * weights).sum(), [images, encoder.queries])
+    grads = torch.autograd.grad((tokens * weights).sum(), [images, *encoder.parameters()])
     return {
         "tokens": tokens,
         "grads": list(grads),
@@ -89,6 +89,7 @@ def counts_of_random_numbers(tree, rng):
         "counts": [counts(uniforms, k, p) for k, p in ((4, 0.1), (7, 0.5), (1, 0.0), (6, 1.0))],
         "edges": counts(edges, 4, 0.1),
         "exact": counts(torch.tensor([[0.5, 0.25], [0.5, 0.2499], [0.5, 0.0]]), 8, 0.25),
+        "all": counts(torch.tensor([[0.5, 0.9999], [0.1, 0.99999], [0.9, 0.0]]), 6, 1.0),
         "double": counts(uniforms.double(), 5, 0.3),
     }
 
@@ -136,7 +137,8 @@ def noise_of_random_images(tree, rng):
         times = rng.torch.integers(0, 1000, 3)
         noise = decoder(noised, times, tokens)
         weights = rng.torch.normal(*noise.shape).double()
-        grads = torch.autograd.grad((noise * weights).sum(), [noised, tokens, decoder.positions])
+        learnt = [weight for name, weight in decoder.named_parameters() if name != "null"]
+        grads = torch.autograd.grad((noise * weights).sum(), [noised, tokens, *learnt])
         found.append({"noise": noise, "grads": list(grads), "one": decoder(noised[:1], times[:1], tokens[:1])})
     return found
 
@@ -191,17 +193,23 @@ def loss_of_random_images(tree, rng):
             encoder, decoder, null, schedule, images, times, noise, uniforms, **settings
         )
         loss, errors = made.mean, made.errors
+        single = torch.autograd.grad(errors[2], images, retain_graph=True)[0]
         grads = torch.autograd.grad(loss, [mixer, null, images], allow_unused=True)
         found.append(
             {
                 "loss": loss,
                 "errors": errors,
                 "by_count": made.by_count,
+                "single": single,
                 "detached": not made.by_count.requires_grad,
                 "grads": [torch.zeros(1) if g is None else g for g in grads],
                 "calls": decoder.calls,
             }
         )
+
+    large = module.tokenizer_loss(
+        encoder, Recorder(matrix), null, schedule, images, times, 30 * noise, uniforms
+    )
 
     def attempt(bad):
         changed = times.clone()
@@ -219,6 +227,7 @@ def loss_of_random_images(tree, rng):
         "uniforms": uniforms,
         "alpha_bar": schedule.alpha_bar,
         "found": found,
+        "large": [large.mean, large.errors, large.by_count],
         "tokens": encoder(images),
         "null": null,
         "matrix": matrix,
@@ -270,6 +279,8 @@ def reconstructions_from_random_tokens(tree, rng):
         (0, 3, 2.5),
         (3, 1, 1.0),
         (3, 2, 0.5),
+        (2, 3, 1.0005),
+        (2, 60, 1.0),
     ):
         decoder = Recorder(matrix)
         image = module.reconstruct(decoder, null, schedule, tokens, keep, noise, steps, guidance)
@@ -329,7 +340,7 @@ def sequences_of_random_labels(tree, rng):
     noise = rng.torch.normal(2, 5, 3).double()
     prefix = rng.torch.normal(2, 5, 3).double()
     found = []
-    for guidance, given in ((1.0, 0), (3.0, 0), (0.0, 0), (2.0, 2), (1.0, 3), (4.0, 5), (1.0, 5)):
+    for guidance, given in ((1.0, 0), (3.0, 0), (0.0, 0), (2.0, 2), (1.0, 3), (4.0, 5), (1.0, 5), (1.0005, 1)):
         calls = []
 
         def model(tokens, marks):
@@ -379,6 +390,15 @@ def sequences_of_a_model_that_knows_its_label(tree, rng):
 # --- analysis ----------------------------------------------------------------------------------
 
 
+def same_images(explain):
+    """Images that are all the same, of numbers whose mean is rounded."""
+    found = []
+    for count in (3, 6, 7, 11):
+        images = torch.full((count, 2), 0.7, dtype=torch.float64)
+        found.append(raises(lambda images=images: explain(images, images[None])))
+    return found
+
+
 @case(seeds=3, rtol=1e-6, atol=1e-9, covers=["src/analysis.py"])
 def explained_variance_of_components(tree, rng):
     explain = tree.load("analysis").explained_variance
@@ -407,8 +427,13 @@ def explained_variance_of_components(tree, rng):
             line[:, None].expand(2, 2), torch.tensor([[[-2.0, 0], [2, 0]], [[-2, -2], [2, 2]]]).double()
         ).ordered,
         "rising gains": explain(line, torch.stack([line * 0.1, line])).ordered,
+        "nearly equal gains": [
+            explain(line, torch.stack([line * (1 - 0.5**0.5 + tiny), line])).ordered
+            for tiny in (1e-7, 1e-9, -1e-7, -1e-9)
+        ],
+        "faint": list(explain(1e-6 * images, 1e-6 * noisy)),
         "steps": list(explain(line, line * (1 - steps[:, None]))),
-        "refused": [raises(lambda: explain(flat, flat[None])), raises(lambda: explain(images, noisy))],
+        "refused": [raises(lambda: explain(flat, flat[None])), *same_images(explain), raises(lambda: explain(images, noisy))],
     }
 
 
@@ -424,6 +449,7 @@ def spectra_of_random_images(tree, rng):
     return {
         "images": images,
         "spectra": [spectrum(image) for image in images],
+        "faint": [1e12 * spectrum(1e-6 * image) for image in images],
         "waves": [spectrum(wave) for wave in waves],
         "single": spectrum(rng.torch.normal(1, 1, 4, 4)),
     }
