@@ -23,7 +23,8 @@ from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import PaperError
 from rcb_env.grading.verdict import Verdict
 
-_REFUSED = ("failed logic", "failed other")  # other values, or an error that the code itself raises
+# It gives something else, or refuses by an error of its own; else it broke down.
+_REFUSED = tuple(f"failed {kind}" for kind in ("value", "shape", "type", "other"))
 
 
 class _Entry(Strict):

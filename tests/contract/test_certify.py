@@ -329,7 +329,7 @@ def test_answers_that_are_misjudged_or_out_of_date_are_named(
     assert messages(certificate, tmp_path) == [
         "tests/answers.yaml:1: the wrong answer 'the other way round' to small/product passes; add a case that refuses it",
         "tests/answers.yaml:2: the wrong answer 'breaks down' to small/product ends as: failed attribute",
-        "tests/answers.yaml:3: the right answer 'a sum' to small/product ends as: failed logic",
+        "tests/answers.yaml:3: the right answer 'a sum' to small/product ends as: failed value",
     ]
     answers = "- {challenge: small/product, wrong: a sum, change: {x * gone: x}}\n"
     (found,) = messages(certify(paper(STRONG, answers=answers), grader, depth="light"), tmp_path)

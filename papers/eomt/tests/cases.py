@@ -56,6 +56,7 @@ def attention_with_and_without_forbidden_pairs(tree, rng):
                 "free": free,
                 "masked": masked,
                 "everything": layer(x, torch.ones_like(allowed)),
+                "large": [layer(size * x, allowed) / size for size in (1e3, 1e5)],
                 "one": layer(x[:1, :1]),
                 "grad": x.grad,
                 "grads": gradients(layer),
@@ -148,6 +149,7 @@ def pairs_allowed_by_masks(tree, rng):
                 "enabled": model.attention_mask(masks, on),
                 "disabled": model.attention_mask(masks, ~on),
                 "mixed": model.attention_mask(masks, some),
+                "faint": model.attention_mask(1e-9 * masks, on),
                 "finer": model.attention_mask(
                     rng.torch.normal(3, 4, grid[0] * 8, grid[1] * 8).double(), on
                 ),
@@ -423,6 +425,7 @@ def points_where_masks_are_uncertain(tree, rng):
                 "points": points,
                 "after": torch.rand(2, generator=generator),
                 "all": choose(logits, num, generator, importance=1.0),
+                "large": choose(1e3 * logits, num, generator, importance=1.0),
                 "none": choose(logits, num, generator, importance=0.0),
                 "half": choose(logits, num, generator, oversampling=5, importance=0.5),
                 "plain": choose(logits, num, generator, oversampling=1, importance=1.0),
@@ -636,6 +639,9 @@ def instances_of_random_predictions(tree, rng):
                 "all": instance_dicts(module.instances(prediction, (7, 5), 100)),
                 "one": instance_dicts(module.instances(prediction, (4, 6), 1)),
                 "same size": instance_dicts(module.instances(prediction, (4, 6), 100)),
+                "faint": instance_dicts(
+                    module.instances(prediction._replace(masks=1e-20 * prediction.masks), (4, 6), 100)
+                ),
             }
         )
     return runs

@@ -70,7 +70,9 @@ class PositionEmbedding(nn.Module):
         """
         # <paper2code name="projection onto non-negative unit vectors">
         self.table.clamp_(min=0)
-        norm = self.table.norm(dim=-1, keepdim=True)
+        largest = self.table.amax(dim=-1, keepdim=True)
+        scaled = self.table / largest  # whose squares are not too small
         flat = torch.full_like(self.table, 1 / math.sqrt(self.dim))
-        self.table.copy_(torch.where(norm > 0, self.table / norm, flat))
+        unit = scaled / scaled.norm(dim=-1, keepdim=True)
+        self.table.copy_(torch.where(largest > 0, unit, flat))
         # </paper2code name="projection onto non-negative unit vectors">

@@ -90,7 +90,7 @@ def projection_of_random_tables(tree, rng):
             embedding.table[1, 0] = 0.0
             embedding.table[1, 1, 0] = 3.0
         before = embedding.table.detach().clone()
-        identity = embedding.table
+        identity, view = embedding.table, embedding.table.detach()
         result = embedding.project_()
         again = embedding.table.detach().clone()
         embedding.project_()
@@ -101,11 +101,19 @@ def projection_of_random_tables(tree, rng):
                 "twice": embedding.table,
                 "same": embedding.table is identity and embedding.table.requires_grad,
                 "result": result,
+                "view": view.clone(),
             }
         )
     single = tree.load("embedding").PositionEmbedding(5, 3)
     single.project_()
-    return {"found": found, "float32": str(single.table.dtype)}
+    faint = []
+    for size in (1e-6, 1e-12, 1e-30, 1e-40):
+        for embedding in (build_embedding(tree, rng), tree.load("embedding").PositionEmbedding(6, 5)):
+            with torch.no_grad():
+                embedding.table.copy_(size * rng.torch.normal(5, 5, 6).double())
+            embedding.project_()
+            faint.append(embedding.table)
+    return {"found": found, "float32": str(single.table.dtype), "faint": faint[:6]}
 
 
 # --- motion ------------------------------------------------------------------------------------
@@ -117,12 +125,12 @@ def linear_motion_of_random_codes(tree, rng):
     for order in (0, 1, 2, 3, 7):
         motion = build_motion(tree, rng, order=order)
         codes = rng.torch.normal(5, 6).double().requires_grad_()
-        displacement = rng.torch.normal(5, 2).double()
+        displacement = rng.torch.normal(5, 2).double().requires_grad_()
         moved = motion(codes, displacement)
         grads = None
         if order:
-            moved.square().sum().backward()
-            grads = [codes.grad, motion.weights.entries.grad]
+            (moved * rng.torch.normal(5, 6).double()).sum().backward()
+            grads = [codes.grad, motion.weights.entries.grad, displacement.grad]
         found[str(order)] = {
             "entries": motion.weights.entries,
             "codes": codes,
@@ -196,10 +204,13 @@ def conformal_loss_of_special_pairs(tree, rng):
     still = loss_of(same, same * 1.0, displacement, scale, 20.0)
     still.backward()
     shifted = codes + torch.tensor([3.0, 4.0, 0.0, 2.0]).double()
+    start = codes.clone().requires_grad_()
+    close = loss_of(start, codes + 1e-7 * rng.torch.normal(4, 4), 1e-7 * displacement, scale, 20.0)
     return {
         "codes": codes,
+        "close": [1e14 * close, 1e7 * torch.autograd.grad(close, start)[0]],
         "reaches": [
-            loss_of(codes, shifted, displacement, scale, r) for r in (4.999, 5.0, 9.0, 10.0, 11.0)
+            loss_of(codes, shifted, displacement, scale, r) for r in (4.999, 5.0 - 1e-8, 5.0, 9.0, 10.0, 11.0)
         ],
         "none": loss_of(codes[:3], shifted[:3], displacement[:3], scale, 1.0),
         "none_grad": torch.autograd.grad(
@@ -312,7 +323,18 @@ def training_with_frozen_parts_and_adam(tree, rng):
     log = train_step(
         only_scale, torch.optim.SGD([only_scale.log_scale], lr=0.2), *pairs, paths, 1.0, 0.01
     )
-    return {"frozen": frozen, "after": after, "scale": only_scale.log_scale, "log": log}
+    # Gradients far smaller than any constant that one might add to their norm.
+    faint = snapshot(only_scale)
+    train_step(
+        only_scale, torch.optim.SGD([only_scale.log_scale], lr=1e9), pairs[0], 1e-4 * pairs[1], paths, 0.0, 1e-9
+    )
+    return {
+        "frozen": frozen,
+        "after": after,
+        "scale": only_scale.log_scale,
+        "before": faint["log_scale"],
+        "log": log,
+    }
 
 
 @case(seeds=1, covers=["src/training.py"])
@@ -397,6 +419,7 @@ def plans_at_the_edges(tree, rng):
         "too far": plan(shift, start, east, 0.5, 1, 3),
         "reached": plan(shift, start, east, 0.5, 1, 10, 1.0),
         "over": plan(shift, start, start + torch.tensor([0.25, 0, 0]), 0.5, 1, 10),
+        "small": plan(shift, 0 * start, 1e-9 * (goal - start), 0.5e-9, 4, 10),
         "single": plan(shift, start.float(), east.float(), 0.5, 1, 10),
     }
     weighted = start.clone().requires_grad_()
@@ -497,7 +520,7 @@ def gridness_of_patterns(tree, rng):
             module.gridness(wedge, 3.0, 10.0),
             module.gridness(blank * NAN, 1.0, 4.0),
         ],
-        "rings": [module.gridness(image, a, b) for a, b in ((2, 3), (3, 3), (2, 4), (1.5, 3.2))],
+        "rings": [module.gridness(image, a, b) for a, b in ((2, 3), (3, 3), (2, 4), (1.5, 3.2), (2.0005, 3), (2, 2.9995))],
     }
 
 

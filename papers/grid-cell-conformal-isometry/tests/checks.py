@@ -106,7 +106,7 @@ def conformal_losses_that_can_be_computed_by_hand(out, ref):
     def total(*lengths):
         return np.mean([(5 - r / 2) ** 2 + (2 - 2 * r) ** 2 for r in lengths])
 
-    want = [total(0), total(5, 5, 0), total(5, 5, 0), total(5, 5, 10, 0), total(5, 5, 10, 0)]
+    want = [total(0), total(0), total(5, 5, 0), total(5, 5, 0), total(5, 5, 10, 0), total(5, 5, 10, 0)]
     assert np.allclose(out["reaches"], want)
     assert out["none"] == 0
     assert np.all(out["none_grad"] == 0)
