@@ -128,7 +128,7 @@ def truth_values(tree, rng):
             raises(lambda: truth(good - 1, x)),
             *[
                 raises(lambda n=n: truth(torch.tensor([[n, 1]]), x))
-                for n in (257, -255, 256, torch.iinfo(torch.long).min, torch.iinfo(torch.long).max)
+                for n in (2, -2, 257, -255, 256, torch.iinfo(torch.long).min, torch.iinfo(torch.long).max)
             ],
             raises(lambda: truth(good[:, :1], x)),
             raises(lambda: truth(good, x[:, :1])),

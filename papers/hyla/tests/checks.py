@@ -65,7 +65,7 @@ def functions_follow_zadeh(out, ref):
     assert np.all(out["false"] == 0)
     assert np.all(out["true"] == 1)
     assert out["single"].dtype == np.float32
-    assert out["refused"] == [GOOD] + [BAD] * 9
+    assert out["refused"] == [GOOD] + [BAD] * 11
 
 
 @check("regression_prompts")
