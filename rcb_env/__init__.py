@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         parse,
         tool_schemas,
     )
+    from rcb_env.env.curriculum import Curriculum, challenges_of
     from rcb_env.env.environment import ResearchCodeEnv
     from rcb_env.env.rewards import RewardSpec, reward_spec, rewards_of
     from rcb_env.env.settings import Budgets, Rules, Shown
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         without_credentials,
     )
     from rcb_env.grading.grader import Grader, Verdict
+    from rcb_env.grading.worth import Worth
     from rcb_env.mutation import Mutant, mutants
     from rcb_env.play.agent import (
         Agent,
@@ -102,10 +104,12 @@ _HOME = {
     ),
     "rcb_env.play.extraction": ("Extracted", "extract"),
     "rcb_env.grading.grader": ("Grader", "Verdict"),
+    "rcb_env.grading.worth": ("Worth",),
     "rcb_env.dataset.markers": ("Masked",),
     "rcb_env.mutation": ("Mutant", "mutants"),
     "rcb_env.dataset.loading": ("load_dataset",),
     "rcb_env.dataset.papers": ("Challenge", "Dataset", "Paper"),
+    "rcb_env.env.curriculum": ("Curriculum", "challenges_of"),
     "rcb_env.env.rewards": ("RewardSpec", "reward_spec", "rewards_of"),
     "rcb_env.env.vector": ("Arrival", "ChallengeVectorEnv"),
     "rcb_env.wrappers": (
@@ -129,6 +133,7 @@ __all__ = [
     "Challenge",
     "ChallengeVectorEnv",
     "ChatMessages",
+    "Curriculum",
     "Dataset",
     "DiscreteChoice",
     "EnvSnapshot",
@@ -163,7 +168,9 @@ __all__ = [
     "Usage",
     "UsageError",
     "Verdict",
+    "Worth",
     "agent_names",
+    "challenges_of",
     "extract",
     "load_dataset",
     "make_agent",

@@ -21,6 +21,7 @@ from typing import Any, cast
 
 from rcb_env.adapters import needs
 from rcb_env.dataset.loading import load_dataset
+from rcb_env.dataset.selection import Selection
 from rcb_env.env.actions import OutOfBudget
 from rcb_env.env.environment import ResearchCodeEnv
 from rcb_env.errors import SandboxError
@@ -78,6 +79,9 @@ class ChallengesConfig(vf.TasksetConfig):
     dataset: str = "bundled"
     papers: list[str] | None = None
     challenges: list[str] | None = None
+    split: str | None = None
+    difficulty: tuple[float, float] | None = None
+    difficulty_by: str | None = None
     reward: str = "sparse"
     feedback: str = "messages"
     max_steps: int = 50
@@ -108,9 +112,9 @@ class Challenges(vf.Taskset[ChallengeTask, ChallengesConfig]):
                 "boxes",
             )
         }
-        chosen = load_dataset(config.dataset).select(
-            papers=config.papers, challenges=config.challenges
-        )
+        names = ("papers", "challenges", "split", "difficulty", "difficulty_by")
+        selection = Selection.of({name: getattr(config, name) for name in names})
+        chosen = selection.among(load_dataset(config.dataset))
         for challenge in chosen:
             env = ResearchCodeEnv(challenge.id, **settings)
             observation, _ = env.reset(seed=0)

@@ -52,13 +52,13 @@ def list_papers(dataset: str, scope: str | None, as_json: bool) -> None:
 def list_challenges(
     dataset: str,
     scope: str | None,
-    papers: Sequence[str],
-    challenges: Sequence[str],
     as_json: bool,
+    **chosen: Any,
 ) -> None:
     """List challenges. With --json: one object per line, with id, paper, file, hint and lines."""
     from rcb_env.dataset.loading import load_dataset
     from rcb_env.dataset.scopes import in_scope
+    from rcb_env.dataset.selection import Selection
 
     whole = load_dataset(in_scope(dataset, scope))
     rows = [
@@ -69,7 +69,7 @@ def list_challenges(
             "hint": challenge.hint,
             "lines": challenge.lines,
         }
-        for challenge in whole.select(papers=papers, challenges=challenges)
+        for challenge in (options.selected(chosen) or Selection()).among(whole)
     ]
     _print_rows(rows, ("id", "lines", "file", "hint"), as_json)
 

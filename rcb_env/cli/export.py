@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import click
 
-from rcb_env.cli import completion
+from rcb_env.cli import completion, options
 from rcb_env.cli.output import echo
 from rcb_env.errors import counted
 
@@ -47,9 +47,16 @@ _FORMS = ("sft", "preference", "rl")
     show_default=True,
     help="How arguments of tool calls are written. objects: as chat templates need them. text: as JSON text, as in OpenAI's API.",
 )
+@options.narrowing
 @click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 def export(
-    runs: Sequence[str], form: str, out: str, reward: str, arguments: str, force: bool
+    runs: Sequence[str],
+    form: str,
+    out: str,
+    reward: str,
+    arguments: str,
+    force: bool,
+    **chosen: Any,
 ) -> None:
     """Write runs as training data: chat messages with tool calls and masks.
 
@@ -69,6 +76,7 @@ def export(
         out,
         reward=spec,
         arguments=cast("training.Arguments", arguments),
+        selection=options.selected(chosen),
         force=force,
     )
     for problem in made.problems:

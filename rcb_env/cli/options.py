@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from rcb_env.cli import completion
 from rcb_env.env.settings import Setting, Settings, settings_of
+
+if TYPE_CHECKING:
+    from rcb_env.dataset.selection import Selection
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
@@ -69,6 +72,23 @@ challenges = click.option(
     shell_complete=completion.challenge_list,
     help="Take only these challenges.",
 )
+split = click.option(
+    "--split",
+    type=click.Choice(("train", "validation", "test")),
+    help="Take only challenges of the papers that the data set's splits.yaml lists for it.",
+)
+difficulty = click.option(
+    "--difficulty",
+    callback=lambda _context, _parameter, value: _bounds(value),
+    metavar="LEAST,MOST",
+    help="Take only challenges that are as difficult, from 0 to 1: 0.2,0.8.",
+)
+difficulty_by = click.option(
+    "--difficulty-by",
+    metavar="lines|FILE",
+    help="What difficulty is: the share of challenges with fewer lines, or the share of agents that did not solve it, in a"
+    " FILE of `rcb items --csv`.  [default: lines]",
+)
 as_json = click.option(
     "--json",
     "as_json",
@@ -119,6 +139,16 @@ boxes = click.option(
 )
 
 
+def _bounds(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        least, most = (float(part) for part in text.split(","))
+    except ValueError:
+        raise click.BadParameter("write two numbers from 0 to 1, such as 0.2,0.8") from None
+    return least, most
+
+
 def _boxes(wanted: int | None) -> int:
     from rcb_env.sandbox.machine import boxes
 
@@ -126,8 +156,41 @@ def _boxes(wanted: int | None) -> int:
 
 
 def selection(command: _Command) -> _Command:
-    """Add ``--dataset``, ``--scope``, ``--papers`` and ``--challenges``."""
-    return dataset(scope(papers(challenges(command))))
+    """Add the options that say which challenges are meant."""
+    return dataset(scope(narrowing(command)))
+
+
+def narrowing(command: _Command) -> _Command:
+    """Add the options that leave out some challenges of a data set."""
+    return papers(challenges(split(difficulty(difficulty_by(command)))))
+
+
+def selected(given: Mapping[str, Any]) -> Selection | None:
+    """What the options of `narrowing` say; None: nothing.
+
+    Raises:
+        UsageError: the values make no sense.
+    """
+    from rcb_env.dataset.selection import Selection
+
+    names = ("papers", "challenges", "split", "difficulty", "difficulty_by")
+    asked = {name: given[name] for name in names if given.get(name)}
+    return Selection.of(asked) if asked else None
+
+
+def narrowed(dataset: str, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The challenges that ``--split`` and ``--difficulty`` leave, in place of ``papers`` and ``challenges``; {} without them.
+
+    Raises:
+        UsageError: none is left, or a name is unknown.
+    """
+    from rcb_env.dataset.loading import load_dataset
+
+    chosen = selected(given)
+    if chosen is None or not (chosen.split or chosen.difficulty):
+        return {}
+    found = chosen.among(load_dataset(dataset))
+    return {"papers": (), "challenges": tuple(one.id for one in found)}
 
 
 def cutoffs_of(given: Sequence[str], runs: Mapping[str, object]) -> dict[str, str]:

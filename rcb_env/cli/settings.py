@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from rcb_env.cli import options
+
 if TYPE_CHECKING:
     from rcb_env.play.agent import ModelSettings
     from rcb_env.runs import RunConfig
@@ -34,6 +36,7 @@ def run_config(given: Mapping[str, Any]) -> RunConfig:
         named = (scope_of(name) for name in own.get("challenges", ()))
         scope = given.get("scope") or next((one for one in named if one != "region"), None)
         own["dataset"] = in_scope(own["dataset"], scope)
+        own |= options.narrowed(own["dataset"], given)
     return RunConfig(
         **{**own, "agent": given.get("agent") or ""},
         model=_model(given),
@@ -76,7 +79,7 @@ def with_record(given: Mapping[str, Any], folder: Path, context: click.Context) 
     explicit = {
         name for name in given if context.get_parameter_source(name) is not ParameterSource.DEFAULT
     }
-    if explicit & {"papers", "challenges"}:
+    if explicit & {"papers", "challenges", "split", "difficulty", "difficulty_by"}:
         del recorded["challenges"]
     if folders != [folder]:
         recorded.pop("agent", None)

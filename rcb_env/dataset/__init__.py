@@ -12,7 +12,8 @@ interface.py  what later code reads from a region: `Challenge.defines`
 metadata.py   checks YAML
 certified.py  what the record of `rcb check` says of a paper
 imports.py    what Python files import
-selection.py  which challenge an episode draws
+selection.py  which challenges are meant, and which of them an episode draws
+splits.py     papers to train on, to choose by, and to report; difficulty.py: how hard a challenge is
 bundled.py    where the papers and images that come with the package are
 published.py  data sets of others, by name
 pull.py       gets them: `rcb pull`

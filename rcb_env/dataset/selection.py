@@ -1,4 +1,4 @@
-"""Which challenges an environment draws from: the settings, their check, and the draw. Pure.
+"""Which challenges are meant: the settings of environments, adapters and commands, their check, and the draw.
 
 The same settings and the same generator give the same challenge, on every machine: candidates stand
 in the order of the data set.
@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from rcb_env.dataset.difficulty import BY_LINES, difficulties
 from rcb_env.dataset.papers import Challenge, Dataset
+from rcb_env.dataset.splits import papers_of
 from rcb_env.errors import UsageError, unknown
 
 
@@ -28,6 +30,9 @@ class Selection:
         papers: of these papers.
         min_lines: of at least so many lines of code.
         max_lines: of at most so many lines of code.
+        split: of the papers of this split: "train", "validation" or "test".
+        difficulty: between these two, both from 0 to 1.
+        difficulty_by: "lines", or a file of `rcb items --csv`; what difficulty means.
     """
 
     challenge: str | None = None
@@ -35,6 +40,9 @@ class Selection:
     papers: tuple[str, ...] | None = None
     min_lines: int | None = None
     max_lines: int | None = None
+    split: str | None = None
+    difficulty: tuple[float, float] | None = None
+    difficulty_by: str | None = None
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Selection:
@@ -51,16 +59,18 @@ class Selection:
                 continue
             if key in ("challenges", "papers"):
                 values[key] = _names(key, value)
-            elif key == "challenge":
+            elif key in ("challenge", "split", "difficulty_by"):
                 if not isinstance(value, str):
-                    raise UsageError(
-                        f"challenge is {value!r}; it must be an id such as DyT/forward"
-                    )
+                    raise UsageError(f"{key} is {value!r}; it must be {_TEXTS[key]}")
                 values[key] = value
+            elif key == "difficulty":
+                values[key] = _bounds(value)
             elif isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise UsageError(f"{key} is {value!r}; it must be an integer of at least 0")
             else:
                 values[key] = int(value)
+        if "difficulty_by" in values and "difficulty" not in values:
+            raise UsageError("difficulty_by says what difficulty means: give difficulty as well")
         if "challenge" in values and len(values) > 1:
             other = next(key for key in values if key != "challenge")
             raise UsageError(f"challenge names one challenge; leave out {other}, or challenge")
@@ -85,12 +95,30 @@ class Selection:
 
         Raises:
             UsageError: a name is unknown, or nothing fits.
+            PaperError: the data set's file of splits is broken.
         """
         if self.challenge is not None:
             return (dataset.challenge(self.challenge),)
+        found = dataset.select(papers=self.papers, challenges=self.challenges)
+        if self.split is not None:
+            papers = papers_of(dataset, self.split)
+            found = tuple(one for one in found if one.paper.id in papers)
+            if not found:
+                raise UsageError(
+                    f"no selected challenge is of the split {self.split}: {', '.join(papers)}"
+                )
+        if self.difficulty is not None:
+            known = difficulties(dataset, self.difficulty_by or BY_LINES)
+            least, most = self.difficulty
+            found = tuple(one for one in found if least <= known.get(one.id, -1) <= most)
+            if not found:
+                by = self.difficulty_by or BY_LINES
+                raise UsageError(
+                    f"no selected challenge has a difficulty from {least} to {most} by {by}"
+                )
         found = tuple(
             one
-            for one in dataset.select(papers=self.papers, challenges=self.challenges)
+            for one in found
             if (self.min_lines is None or one.lines >= self.min_lines)
             and (self.max_lines is None or one.lines <= self.max_lines)
         )
@@ -102,6 +130,11 @@ class Selection:
         return found
 
 
+_TEXTS = {
+    "challenge": "an id such as DyT/forward",
+    "split": "train, validation or test",
+    "difficulty_by": "lines, or a file of `rcb items --csv`",
+}
 OPTIONS: tuple[str, ...] = tuple(each.name for each in dataclasses.fields(Selection))
 """What `reset` takes as options, and `gymnasium.make` as settings."""
 
@@ -118,6 +151,19 @@ def _names(key: str, value: object) -> tuple[str, ...]:
         if listed and all(isinstance(name, str) for name in listed):
             return listed
     raise UsageError(f"{key} is {value!r}; it must be a name or a list of names, not empty")
+
+
+def _bounds(value: object) -> tuple[float, float]:
+    if isinstance(value, list | tuple) and len(value) == 2:
+        least, most = value
+        if (
+            all(isinstance(one, int | float) and not isinstance(one, bool) for one in value)
+            and 0 <= least <= most <= 1
+        ):
+            return float(least), float(most)
+    raise UsageError(
+        f"difficulty is {value!r}; it must be two numbers from 0 to 1, the smaller first"
+    )
 
 
 def _range(least: int | None, most: int | None) -> str:

@@ -15,5 +15,6 @@ patches.py      applying a unified diff
 feedback.py     a test run in words, by the level of feedback
 rewards.py      what a step earns
 verdicts.py     which grader says whether an answer passes
+curriculum.py   a sampler of challenges that follows the policy's success
 vector.py       many environments, stepped in threads
 """

@@ -24,7 +24,7 @@ import copy
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,17 +35,11 @@ from gymnasium.error import ResetNeeded
 
 from rcb_env.dataset.papers import Challenge, Dataset
 from rcb_env.dataset.scopes import Scope
+from rcb_env.dataset.selection import OPTIONS
 from rcb_env.env import acting, rewards, words
 from rcb_env.env.actions import OutOfBudget, ToolCall, parse
 from rcb_env.env.drawing import Drawing
-from rcb_env.env.settings import (
-    Rules,
-    Shown,
-    at_least,
-    fingerprint,
-    keywords_of,
-    with_keywords,
-)
+from rcb_env.env.settings import Rules, Shown, at_least, fingerprint, keywords_of, with_keywords
 from rcb_env.env.spaces import ActionSpace, TextSpace, observations, own_copy, plain_spec
 from rcb_env.env.state import Done, EnvSnapshot
 from rcb_env.env.verdicts import Verdicts
@@ -61,12 +55,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
     """One challenge at a time.
 
     Args:
-        challenge: id, such as ``"DyT/forward"``; None: every reset draws one among those that the
-            next four settings leave.
-        papers: ids of papers, one or a list.
-        challenges: ids of challenges, a list.
-        min_lines: least number of lines of code.
-        max_lines: greatest number of lines of code.
+        challenge: id, such as ``"DyT/forward"``; None: every reset draws one among those that the settings leave.
         dataset: "bundled", the path of a data set's folder, or a loaded data set.
         scope: "region", "file", "paper", "library" or "open": which challenges of it; None: as the id or the data set's name says.
         reward: what a step earns, see `rcb_env.env.rewards`: "sparse", "cases:step_cost=0.01", a dict.
@@ -80,8 +69,10 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         render_mode: None, "ansi" (`render` returns a text) or "human" (printed at every step).
         shown: what an agent is shown.
         rules: the rules it plays by; budgets are held by who plays it, not here.
-        settings: fields of `Shown` and `Rules` by name, which change the two: ``feedback``, ``max_steps``,
-            ``max_test_runs``, ``paper``, ``with_hint``, ``with_context``, ``interface``; and ``with_paper``, True or False.
+        settings: fields of `rcb_env.dataset.selection.Selection` by name, which say what is drawn from: ``papers``,
+            ``challenges``, ``min_lines``, ``max_lines``, ``split``, ``difficulty``, ``difficulty_by``; and fields of `Shown` and
+            `Rules`, which change the two: ``feedback``, ``max_steps``, ``max_test_runs``, ``paper``, ``with_hint``,
+            ``with_context``, ``interface``; and ``with_paper``, True or False.
 
     Raises:
         UsageError: a setting is unknown or out of range, or no challenge fits.
@@ -95,10 +86,6 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         self,
         challenge: str | None = None,
         *,
-        papers: str | Iterable[str] | None = None,
-        challenges: Iterable[str] | None = None,
-        min_lines: int | None = None,
-        max_lines: int | None = None,
         dataset: str | Path | Dataset = "bundled",
         scope: Scope | None = None,
         reward: str | Mapping[str, Any] = "sparse",
@@ -112,21 +99,14 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         rules: Rules = Rules(),  # noqa: B008 - frozen
         **settings: Any,
     ) -> None:
-        named = keywords_of(ResearchCodeEnv)
+        among = {name: settings.pop(name) for name in OPTIONS if name in settings}
+        named = (*keywords_of(ResearchCodeEnv), *OPTIONS[1:])
         self._shown, self._rules = with_keywords(shown, rules, settings, others=named)
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise unknown("render mode", str(render_mode), self.metadata["render_modes"])
         max_text_chars = at_least("max_text_chars", max_text_chars, MIN_TEXT_CHARS)
         self._reward = rewards.reward_spec(reward)
-        self._drawing = Drawing(
-            dataset,
-            scope=scope,
-            challenge=challenge,
-            challenges=challenges,
-            papers=papers,
-            min_lines=min_lines,
-            max_lines=max_lines,
-        )
+        self._drawing = Drawing(dataset, scope=scope, challenge=challenge, **among)
         self._timings = timings
         checked = None if boxes is None else machine.boxes(boxes)
         self._verdicts = Verdicts(self._reward, sandbox, checked, grader)
@@ -160,8 +140,8 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
 
         Args:
             seed: of the draw of a challenge, for this reset and those after it without a seed.
-            options: for this episode only, any of ``challenge``, ``challenges``, ``papers``,
-                ``min_lines`` and ``max_lines``; they take the place of the environment's own.
+            options: for this episode only, any of ``challenge``, ``challenges``, ``papers``, ``split``, ``difficulty``,
+                ``difficulty_by``, ``min_lines`` and ``max_lines``; they take the place of the environment's own.
 
         Raises:
             UsageError: an option is unknown, or no challenge fits.

@@ -26,7 +26,7 @@ sheets.py      reports as plain tables of text; sheet.py: a table, and what Mark
 tables.py      runs as tables in a terminal; pair_tables.py: two of them; item_tables.py: challenges as items
 export.py      numbers as JSON and CSV
 training.py    episodes as rows to train on: `rcb export`
-worths.py      what the cases of stored episodes are worth
+stored_challenges.py  which challenges of a run are meant, and what their cases are worth
 turns.py       the steps of a stored episode, with what its model said
 rows.py        files of rows: JSON Lines and Parquet
 trajectory.py  one episode, step by step, as text

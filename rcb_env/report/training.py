@@ -31,14 +31,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from rcb_env.dataset.selection import Selection
 from rcb_env.env.actions import tool_schemas
 from rcb_env.env.rewards import RewardSpec, rewards_of
 from rcb_env.errors import StoreError, UsageError, unknown
 from rcb_env.report.rows import ABOUT, Row, writer_of
 from rcb_env.report.scoring import Planned
+from rcb_env.report.stored_challenges import StoredChallenges
 from rcb_env.report.summary import plan_of
 from rcb_env.report.turns import Start, Step, read_turns
-from rcb_env.report.worths import StoredWorths
 from rcb_env.runs.store import INFRA, RunStore
 from rcb_env.wrappers.chat import SYSTEM, assistant
 from rcb_env.wrappers.layer import left
@@ -84,6 +85,7 @@ def export(
     *,
     reward: RewardSpec | None = None,
     arguments: Arguments = "objects",
+    selection: Selection | None = None,
     force: bool = False,
 ) -> Exported:
     """Write runs as training data. The file is there whole or, if no episode gives a row, not at all.
@@ -94,6 +96,7 @@ def export(
         path: ends with .jsonl or .parquet.
         reward: what steps earn; None: `rewards.sparse`.
         arguments: of tool calls: objects, or JSON text.
+        selection: of which challenges; None: of all.
         force: whether an older file is replaced.
 
     Raises:
@@ -108,7 +111,7 @@ def export(
         raise UsageError(f"{path} is there already: add --force, or choose another --out")
     stores = [RunStore.open(run) for run in runs]
     made = Exported()
-    rows = rows_of(stores, form, reward=reward, arguments=arguments, made=made)
+    rows = rows_of(stores, form, reward=reward, arguments=arguments, selection=selection, made=made)
     scratch = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -132,6 +135,7 @@ def rows_of(
     *,
     reward: RewardSpec | None = None,
     arguments: Arguments = "objects",
+    selection: Selection | None = None,
     made: Exported | None = None,
 ) -> Iterator[Row]:
     """The rows of `export`, one at a time.
@@ -141,6 +145,7 @@ def rows_of(
         form: one of `FORMS`.
         reward: what steps earn; None: `rewards.sparse`.
         arguments: of tool calls: objects, or JSON text.
+        selection: of which challenges; None: of all.
         made: where episodes without a row are counted.
 
     Raises:
@@ -148,12 +153,14 @@ def rows_of(
     """
     counted = made if made is not None else Exported()
     spec = reward or RewardSpec()
-    runs = [_Run(store, counted, arguments) for store in stores]
+    runs = [_Run(store, counted, arguments, selection) for store in stores]
     if form == "preference":
         yield from _pairs(runs, spec, counted)
         return
     for run in runs:
         for line in run.store.latest():
+            if run.leaves_out(line["episode"]):
+                continue
             one = run.made(line, spec)
             if one is None:
                 continue
@@ -184,7 +191,9 @@ class _Made:
 class _Run:
     """Rows of the episodes of a run."""
 
-    def __init__(self, store: RunStore, made: Exported, arguments: Arguments) -> None:
+    def __init__(
+        self, store: RunStore, made: Exported, arguments: Arguments, selection: Selection | None
+    ) -> None:
         self.store = store
         self._made = made
         self._as_text = arguments == "text"
@@ -193,8 +202,16 @@ class _Run:
         self._max_test_runs = _whole(config.get("max_test_runs"))
         self._own_lines = {outcome.challenge: outcome.own_lines for outcome in plan_of(store)}
         self._name = store.folder.resolve().name
-        self._worths = StoredWorths(store)
+        self._challenges = StoredChallenges(store)
+        self._chosen = self._challenges.chosen(selection) if selection else None
         store.need_trajectories()
+
+    def leaves_out(self, episode: Mapping[str, Any]) -> bool:
+        """Whether its challenge is not selected; counted."""
+        out = self._chosen is not None and episode["challenge"] not in self._chosen
+        if out:
+            self._made.without("not selected")
+        return out
 
     def made(self, line: Mapping[str, Any], spec: RewardSpec) -> _Made | None:
         """A whole episode; None, and counted, if its trajectory cannot be read."""
@@ -209,7 +226,7 @@ class _Run:
             [step.model_dump() for step in steps],
             lines=int(episode["lines"]),
             verdict=episode.get("verdict"),
-            worth=lambda: self._worths.of(episode, faults=spec.counts_faults),
+            worth=lambda: self._challenges.worth(episode, faults=spec.counts_faults),
         )
         trained = episode["status"] != INFRA
         messages = self._opening(start) if start else []
@@ -309,6 +326,8 @@ def _pairs(runs: Sequence[_Run], spec: RewardSpec, made: Exported) -> Iterator[R
         for offset in run.store.offsets().values():
             line = run.store.at(offset)
             episode = line["episode"]
+            if run.leaves_out(episode):
+                continue
             if episode["status"] == INFRA or not episode.get("steps"):
                 made.without("infra_error" if episode["status"] == INFRA else "no steps")
                 continue

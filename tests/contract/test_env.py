@@ -198,10 +198,10 @@ def test_importing_the_package_loads_gymnasium_and_nothing_heavy() -> None:
 
 PUBLIC = """
 TOOLS ActionSpace Agent AgentError Arrival BudgetSpent Budgets Challenge ChallengeVectorEnv
-ChatMessages Dataset DiscreteChoice EnvSnapshot Episode Extracted Grader HistoryWindow Masked
+ChatMessages Curriculum Dataset DiscreteChoice EnvSnapshot Episode Extracted Grader HistoryWindow Masked
 ModelError ModelRefusedRequest ModelSettings Mutant NoAnswer Paper PaperError RcbError Recorder
 ResearchCodeEnv RewardSpec Rules SandboxError SandboxUnavailable Shown StoreError Task TextSpace
-TokenBudget Tool ToolCall ToolText Turn Usage UsageError Verdict agent_names extract load_dataset make_agent
+TokenBudget Tool ToolCall ToolText Turn Usage UsageError Verdict Worth agent_names challenges_of extract load_dataset make_agent
 mutants parse play_episode reward_spec rewards_of tool_schemas without_credentials
 """
 

@@ -1,4 +1,4 @@
-"""What the cases of stored episodes are worth, for rewards that count cases (`rcb_env.grading.worth`).
+"""The challenges of stored episodes: which of them are meant, and what their cases are worth (`rcb_env.grading.worth`).
 
 Guarantees: a challenge that has changed since the run is told as such, and never paid by what it is now. Boxes start only
 where a worth is neither on record nor measured before.
@@ -12,6 +12,7 @@ from typing import Any
 
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Challenge, Dataset
+from rcb_env.dataset.selection import Selection
 from rcb_env.errors import UsageError
 from rcb_env.grading.shared import shared_grader
 from rcb_env.grading.verdict import Verdict
@@ -19,8 +20,8 @@ from rcb_env.grading.worth import Worth, Worths
 from rcb_env.runs.store import RunStore
 
 
-class StoredWorths:
-    """Of the episodes of one run; its data set is loaded when first needed."""
+class StoredChallenges:
+    """Those of one run; its data set is loaded when first needed."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
@@ -30,7 +31,15 @@ class StoredWorths:
     def _dataset(self) -> Dataset:
         return load_dataset(self._store.record.get("dataset", {}).get("source", "bundled"))
 
-    def of(self, episode: Mapping[str, Any], *, faults: bool) -> Worth:
+    def chosen(self, selection: Selection) -> frozenset[str]:
+        """The ids of those that a selection leaves.
+
+        Raises:
+            UsageError: it leaves none, or names what there is not.
+        """
+        return frozenset(one.id for one in selection.among(self._dataset))
+
+    def worth(self, episode: Mapping[str, Any], *, faults: bool) -> Worth:
         """What the cases of an episode's challenge are worth.
 
         Raises:
