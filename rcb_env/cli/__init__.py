@@ -5,6 +5,7 @@ options.py   options that several commands share
 settings.py  options as a run's configuration, and back from a run that is resumed
 session.py   what commands that make a run share: its sandbox, its progress, its end
 progress.py  live progress
+config.py    rcb config, and rcb.toml
 completion.py  rcb completion, and what names complete to
 output.py    the one way out to a terminal
 

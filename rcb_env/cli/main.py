@@ -39,6 +39,7 @@ from rcb_env.cli import (
     suggest,
     view,
 )
+from rcb_env.cli import config as defaults
 from rcb_env.cli.output import echo
 from rcb_env.errors import RcbError
 
@@ -66,8 +67,16 @@ class _Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="rcb-env", prog_name="rcb")
-def rcb() -> None:
+@click.option(
+    "--no-config",
+    is_flag=True,
+    help="Read no rcb.toml or pyproject.toml for defaults of options (see `rcb config --help`).",
+)
+@click.pass_context
+def rcb(context: click.Context, no_config: bool) -> None:
     """Evaluate agents that write research code."""
+    if not no_config and context.invoked_subcommand != "config":
+        defaults.apply(context, rcb)
 
 
 for _command in (
@@ -91,6 +100,7 @@ for _command in (
     doctor.doctor,
     images.images,
     clean.clean,
+    defaults.config,
     completion.completion,
 ):
     rcb.add_command(_command)

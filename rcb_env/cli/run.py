@@ -12,7 +12,7 @@ import click
 from rcb_env.cli import completion, options
 from rcb_env.cli.output import echo
 from rcb_env.cli.session import finish, prepare_sandbox, show_progress
-from rcb_env.cli.settings import run_config, with_record
+from rcb_env.cli.settings import fitted, run_config, with_record
 from rcb_env.env.settings import Rules, Shown
 
 _positive = click.IntRange(min=1)
@@ -167,6 +167,7 @@ def run(context: click.Context, /, **given: Any) -> None:
     from rcb_env.cli.arms import play_arms
     from rcb_env.runs.folders import arms_of
 
+    given = fitted(given, context)
     folder, resume = _folder(given), given["resume"] is not None
     if folder is not None and resume:
         given = with_record(given, folder, context)

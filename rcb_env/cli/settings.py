@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rcb_env.play.agent import ModelSettings
     from rcb_env.runs import RunConfig
 
+_HOW_IT_GOES = ("workers", "quiet", "verbose", "as_json")
+
 
 def run_config(given: Mapping[str, Any]) -> RunConfig:
     """What the options of a command ask for; what it has no option for is the default.
@@ -77,8 +79,12 @@ def with_record(given: Mapping[str, Any], folder: Path, context: click.Context) 
     # Arms differ in their agents, and one that takes no model says nothing of the others' model.
     recorded = _values(next((r for r in records if r.get("config", {}).get("model")), records[0]))
     explicit = {
-        name for name in given if context.get_parameter_source(name) is not ParameterSource.DEFAULT
+        name
+        for name in given
+        if context.get_parameter_source(name)
+        not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
     }
+    given = {**given, **_without_file(given, context)}
     if explicit & {"papers", "challenges", "split", "difficulty", "difficulty_by"}:
         del recorded["challenges"]
     if folders != [folder]:
@@ -86,6 +92,43 @@ def with_record(given: Mapping[str, Any], folder: Path, context: click.Context) 
     if "agent" in explicit and "agent" in recorded:
         _check_agent(given["agent"], recorded["agent"], folder)
     return {**given, **{name: recorded[name] for name in recorded if name not in explicit}}
+
+
+def _without_file(given: Mapping[str, Any], context: click.Context) -> Mapping[str, Any]:
+    """What a run that is gone on with takes from no file: everything that makes an episode what it is."""
+    built_in = context.command.make_context(context.info_name, [], resilient_parsing=True).params
+    return {name: built_in[name] for name in _from_file(given, context) - {*_HOW_IT_GOES}}
+
+
+def _from_file(given: Mapping[str, Any], context: click.Context) -> set[str]:
+    """The options that a file of defaults has set."""
+    source = context.get_parameter_source
+    return {name for name in given if source(name) is ParameterSource.DEFAULT_MAP}
+
+
+def fitted(given: Mapping[str, Any], context: click.Context) -> dict[str, Any]:
+    """The values of `rcb run`, without those of a file of defaults that do not fit what was asked for.
+
+    Raises:
+        UsageError: there is no such agent.
+    """
+    from rcb_env.play.registry import takes_model
+    from rcb_env.runs.arms import split_arms
+
+    default = _from_file(given, context)
+    left: dict[str, Any] = {}
+    if "agent" in default and given["arms"] and "arms" not in default:
+        left["agent"] = None
+    if "arms" in default and given["agent"] and "agent" not in default:
+        left["arms"] = ()
+    written = left.get("arms", given["arms"])
+    arms = split_arms(written) if written else []
+    agents = [agent for agent in (left.get("agent", given["agent"]), *arms) if agent]
+    if "model" in default and agents and not any(map(takes_model, agents)):
+        left["model"] = None
+    if "base_url" in default and {**given, **left}["model"] is None:
+        left["base_url"] = None
+    return {**given, **left}
 
 
 def _values(record: Mapping[str, Any]) -> dict[str, Any]:
