@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests import documented_blocks
 
 _ROOT = Path(__file__).resolve().parents[1]
 _MODULES = sorted([*_ROOT.glob("rcb_env/**/*.py"), *_ROOT.glob("agents/**/*.py")])
@@ -101,3 +104,17 @@ def test_a_script_is_executable_and_parses(name: str) -> None:
     path = _ROOT / "scripts" / name
     assert path.stat().st_mode & 0o111
     assert subprocess.run(["bash", "-n", str(path)], check=False).returncode == 0
+
+
+def test_every_block_of_the_documentation_is_run_or_read_or_says_why_not() -> None:
+    """tests/documented_blocks.py says how; tests/contract/test_documented_blocks.py runs those that say nothing."""
+    command = re.compile(r"(\$|rcb \w+|pip|python|export|import) [\w./-]|from \S+ import ")
+    wrong = []
+    for block in documented_blocks.blocks():
+        if block.language not in documented_blocks.LANGUAGES:
+            wrong.append(f"{block.name}: its language is none of {documented_blocks.LANGUAGES}")
+        elif block.language == "text" and any(map(command.match, block.text.splitlines())):
+            wrong.append(f"{block.name}: commands in a text, which is not run")
+        elif block.language in documented_blocks.READ:
+            assert documented_blocks.READ[block.language](block.text), block.name
+    assert wrong == []

@@ -98,8 +98,11 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
     del page, config, files
 
     def drawn(found: re.Match[str]) -> str:
-        display = "block" if found["tag"] == "div" else "inline"
-        return str(convert(html.unescape(found["formula"]), display=display))
+        formula = html.unescape(found["formula"])
+        if found["tag"] == "span":
+            return str(convert(formula))
+        # A long one can be scrolled.
+        return f'<div style="overflow-x: auto">{convert(formula, display="block")}</div>'
 
     return _FORMULA.sub(drawn, content)
 
