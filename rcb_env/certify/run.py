@@ -137,9 +137,7 @@ class _Run:
     ) -> None:
         """The reference in boxes with other settings, as far as the sandbox offers them."""
         try:
-            with Grader(
-                self._grader.sandbox, threads=threads, hash_seed=hash_seed, judge_all=True
-            ) as other:
+            with self._grader.like(threads=threads, hash_seed=hash_seed) as other:
                 self._reference(files, other, _VARIANT_REPEATS, settings)
         except SandboxUnavailable as error:
             self._notes.append(f"the reference was not tried with {settings}: {error}")

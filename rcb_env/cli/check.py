@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 )
 @options.sandbox
 @options.gradings
+@options.cluster
 @click.option(
     "--strict",
     is_flag=True,
@@ -59,6 +60,7 @@ def check(
     certificate: Path | None,
     sandbox: str,
     workers: int,
+    cluster: str | None,
     strict: bool,
     no_cache: bool,
     quiet: bool,
@@ -87,11 +89,10 @@ def check(
     installation. The exit code is 1 only if a reference fails, if grading fails, or if no paper works; with --strict
     also for any finding, and for any paper that does not work.
     """
-    from rcb_env import sandbox as sandboxes
     from rcb_env.certify import CertificateFile
+    from rcb_env.cli.session import graded_in
     from rcb_env.dataset.scopes import in_scope, scope_of
     from rcb_env.errors import UsageError
-    from rcb_env.grading.grader import Grader
 
     told = _Told(quiet, verbose, as_json)
     loaded = _loaded(in_scope(dataset, scope), told)
@@ -104,9 +105,13 @@ def check(
     certified: list[Certificate] = []
     surveyed: list[SuiteReport] = []
     measured: list[OpenReport] = []
-    where, _ = sandboxes.choose(sandbox, {paper.image for paper in chosen})
-    with Grader(where, workers=workers, judge_all=True) as grader:
-        job = _Job(grader, workers, cache, record, full, told)
+    images = {paper.image for paper in chosen}
+    with graded_in(cluster, sandbox, images, workers=workers, judge_all=True) as (
+        grader,
+        at_once,
+        _,
+    ):
+        job = _Job(grader, at_once, cache, record, full, told)
         for number, paper in enumerate(chosen, 1):
             told.title = f"{paper.id} ({number} of {len(chosen)})" if chosen[1:] else paper.id
             if paper.layout == "paper2code":

@@ -25,6 +25,7 @@ from rcb_env.env.settings import Extractor, Rules
 @options.challenges
 @options.settings(Rules, only=("extractor",))
 @options.gradings
+@options.cluster
 @options.sandbox
 @click.option(
     "--out",
@@ -49,6 +50,7 @@ def grade(
     challenges: Sequence[str],
     extractor: Extractor,
     workers: int,
+    cluster: str | None,
     sandbox: str,
     out: str | None,
     official: bool,
@@ -63,7 +65,7 @@ def grade(
     the code is extracted from it) or `code` (put into the region as it is). With --papers or --challenges, a challenge
     that the file lacks counts as missing.
     """
-    from rcb_env.cli.session import finish, prepare_sandbox, show_progress
+    from rcb_env.cli.session import finish, graded_in, show_progress
     from rcb_env.dataset.loading import load_dataset
     from rcb_env.dataset.scopes import in_scope
     from rcb_env.errors import UsageError
@@ -90,19 +92,26 @@ def grade(
         dataset = in_scope(dataset or "bundled", scope)
     images = {paper.image for paper in load_dataset(dataset).papers}
     folder = Path(out) if out is not None else default_folder(f"graded-{path.resolve().stem}")
-    sandbox, why = prepare_sandbox(sandbox, images)
-    opening = f"run: {folder}\nsandbox: {sandbox} ({why})"
-    with show_progress("grading", opening, verbose=verbose) as tell:
+    with (
+        graded_in(
+            cluster, sandbox, images, workers=workers, run=folder.name, official=official
+        ) as (
+            grader,
+            at_once,
+            where,
+        ),
+        show_progress("grading", f"run: {folder}\n{where}", verbose=verbose) as tell,
+    ):
         if again:
             store = regrade(
                 path,
                 folder,
                 dataset=dataset,
                 official=official,
-                sandbox=sandbox,
-                workers=workers,
+                workers=at_once,
                 resume=resume,
                 progress=tell,
+                grader=grader,
             )
         else:
             store = grade_completions(
@@ -113,10 +122,10 @@ def grade(
                 challenges=challenges,
                 rules=Rules(extractor=extractor),
                 official=official,
-                sandbox=sandbox,
-                workers=workers,
+                workers=at_once,
                 resume=resume,
                 progress=tell,
+                grader=grader,
             )
     finish(store, quiet=quiet, as_json=as_json)
 

@@ -119,6 +119,12 @@ sandbox = click.option(
     shell_complete=completion.sandboxes,
     help="Where code runs: auto, bubblewrap, docker, podman, or a class of your own. `rcb doctor` says what works here.",
 )
+cluster = click.option(
+    "--cluster",
+    metavar="auto|ADDRESS|local:N",
+    help="Work on the nodes of a Ray cluster, --workers at once on each: the one this machine belongs to, one at an"
+    " address, or N nodes made on this machine. Needs the extra `ray`.",
+)
 workers = click.option(
     "--workers",
     type=click.IntRange(min=1),

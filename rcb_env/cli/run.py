@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rcb_env.cli import completion, options
 from rcb_env.cli.output import echo
-from rcb_env.cli.session import finish, prepare_sandbox, show_progress
+from rcb_env.cli.session import finish, played_in, show_progress
 from rcb_env.cli.settings import fitted, run_config, with_record
 from rcb_env.env.settings import Rules, Shown
+
+if TYPE_CHECKING:
+    from rcb_env.runs import RunConfig
+    from rcb_env.runs.playing import Place
 
 _positive = click.IntRange(min=1)
 _more_than_zero = click.FloatRange(min=0, min_open=True)
@@ -117,6 +120,7 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of everything random.")
 @options.workers
+@options.cluster
 @options.settings(Shown, Rules)
 @click.option(
     "--run-budget-tokens",
@@ -198,6 +202,8 @@ def _check(
     from rcb_env.errors import UsageError
 
     agent, arms = given["agent"], given["arms"]
+    if given["batch"] and given["cluster"]:
+        raise UsageError("a batch is asked by this machine: leave out --cluster, or --batch")
     if given["batch"] and (arms or there):
         raise UsageError("--batch is for one agent, not for --arms")
     if agent and arms:
@@ -219,10 +225,8 @@ def _check(
 
 def _play(given: Mapping[str, Any], folder: Path | None, *, resume: bool) -> None:
     """Play or go on with the run of one agent."""
-    from rcb_env.errors import ModelError, ModelRefusedRequest, UsageError
-    from rcb_env.runs import ask_ahead, default_folder, open_run, run_experiment
+    from rcb_env.runs import default_folder
     from rcb_env.runs.plan import planned
-    from rcb_env.runs.spending import RunBudgetSpent
 
     config = run_config(given)
     if folder is None:
@@ -230,9 +234,25 @@ def _play(given: Mapping[str, Any], folder: Path | None, *, resume: bool) -> Non
             f"{config.agent}-{config.model.name}" if config.model else config.agent
         )
     images = {challenge.paper.image for challenge, _ in planned(config)[1]}
-    sandbox, why = prepare_sandbox(config.sandbox, images)
-    config = replace(config, sandbox=sandbox)
-    with open_run(config, folder, resume=resume) as store:
+    with played_in(given["cluster"], config, images) as (config, place, where):
+        _play_in(place, where, config, folder, given, resume=resume)
+
+
+def _play_in(
+    place: Place | None,
+    where: str,
+    config: RunConfig,
+    folder: Path,
+    given: Mapping[str, Any],
+    *,
+    resume: bool,
+) -> None:
+    """Play or go on with a run in a place; None: here."""
+    from rcb_env.errors import ModelError, ModelRefusedRequest, SandboxUnavailable, UsageError
+    from rcb_env.runs import ask_ahead, open_run, run_experiment
+    from rcb_env.runs.spending import RunBudgetSpent
+
+    with open_run(config, folder, resume=resume, elsewhere=place is not None) as store:
         echo(f"run: {store.folder}", err=True)
         for problem in store.problems:
             echo(problem, err=True)
@@ -248,13 +268,12 @@ def _play(given: Mapping[str, Any], folder: Path | None, *, resume: bool) -> Non
         title = store.record["config"]["agent"]  # in its shortest form, as in reports
         if config.model is not None:
             title += f" ({config.model.name})"
-        opening = f"sandbox: {sandbox} ({why})"
-        with show_progress(title, opening, verbose=given["verbose"], agent=config.agent) as tell:
+        with show_progress(title, where, verbose=given["verbose"], agent=config.agent) as tell:
             try:
-                run_experiment(config, store, progress=tell)
+                run_experiment(config, store, progress=tell, elsewhere=place)
             except RunBudgetSpent:
                 raise  # it is to be gone on with
-            except (ModelRefusedRequest, UsageError):
+            except (ModelRefusedRequest, SandboxUnavailable, UsageError):
                 store.discard_if_unused()  # a wrong key or name must not take the folder
                 raise
         finish(store, quiet=given["quiet"], as_json=given["as_json"])

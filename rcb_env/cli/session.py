@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -18,9 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rcb_env.cli.progress import Look
+    from rcb_env.grading.grader import Grader
     from rcb_env.play.agent import Usage
     from rcb_env.play.record import Episode
     from rcb_env.runs import Progress as RunProgress
+    from rcb_env.runs import RunConfig
+    from rcb_env.runs.playing import Place
     from rcb_env.runs.store import RunStore
 
 
@@ -167,6 +172,86 @@ def finish(store: RunStore, *, quiet: bool, as_json: bool) -> None:
         echo(json.dumps(summary.brief()))
     if summary.score.coverage == 0:
         raise click.exceptions.Exit(1)
+
+
+@contextlib.contextmanager
+def played_in(
+    cluster: str | None, config: RunConfig, images: Iterable[str]
+) -> Iterator[tuple[RunConfig, Place | None, str]]:
+    """Where episodes are played: the config with its sandbox, the place (None: here), and a line that names it.
+
+    Args:
+        cluster: what the option --cluster says.
+        config: of the run.
+        images: that are needed.
+    """
+    if cluster is None:
+        sandbox, why = prepare_sandbox(config.sandbox, images)
+        yield replace(config, sandbox=sandbox), None, f"sandbox: {sandbox} ({why})"
+        return
+    _need_ray()
+    from rcb_env.cluster.connecting import connected
+    from rcb_env.cluster.episodes import Cluster
+
+    with connected(cluster), Cluster(cluster, config, _note) as place:
+        yield config, place, f"cluster: {cluster}, {config.workers} at once on each node"
+
+
+@contextlib.contextmanager
+def graded_in(
+    cluster: str | None,
+    sandbox: str,
+    images: Iterable[str],
+    *,
+    workers: int,
+    run: str = "",
+    judge_all: bool = False,
+    official: bool = False,
+) -> Iterator[tuple[Grader, int, str]]:
+    """What grades, open until the end of the block; how many gradings it takes at once; a line that names where.
+
+    Args:
+        cluster: what the option --cluster says.
+        sandbox: what the option --sandbox says.
+        images: that are needed.
+        workers: how many gradings are made at once, on each node if there are some.
+        run: the name of the run they are for.
+        judge_all, official: as `Grader` takes them.
+    """
+    from rcb_env.grading.grader import Grader
+
+    if cluster is None:
+        chosen, why = prepare_sandbox(sandbox, images)
+        with Grader(
+            chosen, workers=workers, run=run, judge_all=judge_all, official=official
+        ) as grader:
+            yield grader, workers, f"sandbox: {chosen} ({why})"
+        return
+    _need_ray()
+    from rcb_env.cluster.connecting import connected
+    from rcb_env.cluster.grader import ClusterGrader
+    from rcb_env.cluster.members import NODES
+
+    with (
+        connected(cluster),
+        ClusterGrader(
+            cluster, sandbox, workers, _note, judge_all=judge_all, official=official
+        ) as remote,
+    ):
+        remote.ready(images)
+        yield remote, workers * NODES, f"cluster: {cluster}, {workers} at once on each node"
+
+
+def _need_ray() -> None:
+    """Refuse to work on a cluster without Ray."""
+    if importlib.util.find_spec("ray") is None:
+        from rcb_env.errors import UsageError
+
+        raise UsageError("--cluster needs Ray: pip install 'rcb-env[ray]', here and on every node")
+
+
+def _note(line: str) -> None:
+    echo(line, err=True)
 
 
 def prepare_sandbox(

@@ -62,6 +62,7 @@ class Grader:
         judge_all: bool = False,
         official: bool = False,
     ) -> None:
+        self._settings = {"threads": threads, "hash_seed": hash_seed, "judge_all": judge_all}
         settings = BoxSettings(threads=threads, hash_seed=hash_seed, label=run)
         self._fleet = Fleet(make(sandbox), settings, workers)
         self._isolated = IsolatedGrading(self._fleet, judge_all=judge_all)
@@ -83,6 +84,14 @@ class Grader:
     def sandbox(self) -> str:
         """The name of the maker in use."""
         return self._fleet.maker.name
+
+    def like(self, **settings: Any) -> Grader:
+        """Another grader in the same place, with these settings of its boxes other than here.
+
+        Raises:
+            SandboxUnavailable: the sandbox has no such setting.
+        """
+        return Grader(self.sandbox, **{**self._settings, **settings})
 
     def describe(self, images: Iterable[str]) -> dict[str, Any]:
         """What a run records about where its code ran: the sandbox and the digests of its images."""

@@ -12,8 +12,12 @@ import multiprocessing.util
 import os
 import threading
 
+from rcb_env import plugins
 from rcb_env.grading.grader import Grader
 from rcb_env.sandbox.machine import boxes
+
+GRADERS = "rcb_env.graders"
+"""The entry point group of graders whose boxes another process has; each goes by the name of a sandbox."""
 
 
 class _Graders:
@@ -54,7 +58,23 @@ def shared_grader(sandbox: str, count: int | None = None) -> Grader:
     with _graders.lock:
         grader = _graders.made.get(key)
         if grader is None:
-            grader = _graders.made[key] = Grader(sandbox, workers=key[1])
+            grader = _graders.made[key] = make_grader(sandbox, workers=key[1])
             # Runs at the end of this process, and also of a worker process, where atexit does not.
             multiprocessing.util.Finalize(None, grader.close, exitpriority=10)
         return grader
+
+
+def make_grader(sandbox: str, *, workers: int) -> Grader:
+    """A grader with boxes of its own, or the one that is registered under this name.
+
+    Raises:
+        SandboxUnavailable: no such sandbox works here.
+        UsageError: what it needs is not installed.
+    """
+    if sandbox not in plugins.names(GRADERS):
+        return Grader(sandbox, workers=workers)
+    kind, _, _ = plugins.find(
+        GRADERS, sandbox, kind="sandbox", method="grade(challenge, code)", where="rcb doctor"
+    )
+    grader: Grader = kind(workers=workers)
+    return grader

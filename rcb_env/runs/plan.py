@@ -253,7 +253,12 @@ def planned(config: RunConfig) -> tuple[Dataset, list[tuple[Challenge, int]]]:
 
 
 def open_run(
-    config: RunConfig, folder: str | Path, *, resume: bool = False, wait_s: float = 0.0
+    config: RunConfig,
+    folder: str | Path,
+    *,
+    resume: bool = False,
+    wait_s: float = 0.0,
+    elsewhere: bool = False,
 ) -> RunStore:
     """Make a run directory for a config, or take up an existing one.
 
@@ -265,6 +270,7 @@ def open_run(
         folder: the run directory; new or empty unless ``resume``.
         resume: continue a run made with the same config; if the folder holds none yet, start it.
         wait_s: how long another process may still be writing there.
+        elsewhere: code runs on other machines, so this one needs no sandbox.
 
     Raises:
         UsageError: a name or value is wrong.
@@ -276,7 +282,8 @@ def open_run(
     dataset, pairs = planned(config)
     selected = list(dict.fromkeys(challenge for challenge, _ in pairs))
     identity = config.identity(selected)
-    sandboxes.make(config.sandbox)
+    if not elsewhere:
+        sandboxes.make(config.sandbox)
     if resume and (folder / "run.json").exists():
         _check_challenges(RunStore.open(folder), selected)
         return RunStore.resume(folder, identity, wait_s=wait_s)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from rcb_env.dataset.papers import Challenge, Dataset
 from rcb_env.errors import StoreError, UsageError
 from rcb_env.grading.grader import Grader
 from rcb_env.play.agent import Task
-from rcb_env.play.episode import play_episode
+from rcb_env.play.episode import Recorder, play_episode
 from rcb_env.play.record import Episode
 from rcb_env.play.registry import make_agent
 from rcb_env.runs.plan import Job, RunConfig, jobs, planned
-from rcb_env.runs.spending import RunBudgetSpent, RunMeter
-from rcb_env.runs.steps import Trajectory
+from rcb_env.runs.spending import Limits, RunBudgetSpent, RunMeter
 from rcb_env.runs.store import RunStore
 from rcb_env.runs.telling import Progress
 from rcb_env.runs.workers import Play, count_finished, work
@@ -28,11 +27,52 @@ if TYPE_CHECKING:
     from rcb_env.env.environment import ResearchCodeEnv
 
 
+class Place(Protocol):
+    """Where episodes are played: this process, or the nodes of a cluster."""
+
+    @property
+    def workers(self) -> int:
+        """How many episodes may be in play at once."""
+        ...
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+
+    def ready(self, plan: Sequence[Job], *, label: str) -> None:
+        """Return once code can be run, so that nothing is paid for before.
+
+        Args:
+            plan: what is to be played.
+            label: of the run, for its boxes.
+
+        Raises:
+            SandboxUnavailable: it cannot.
+        """
+        ...
+
+    def shared(self, limits: Limits) -> Limits:
+        """The limits of a run in a form that holds for everybody who plays here."""
+        ...
+
+    def player(self, limits: Limits) -> Play:
+        """What plays one episode after the other, for a worker."""
+        ...
+
+    def describe(self, images: Iterable[str]) -> dict[str, Any]:
+        """What a run records about where its code runs."""
+        ...
+
+    def close(self) -> None:
+        """End what is in play. Idempotent."""
+        ...
+
+
 def run_experiment(
     config: RunConfig,
     store: RunStore,
     *,
     progress: Callable[[Progress], None] | None = None,
+    elsewhere: Place | None = None,
 ) -> None:
     """Play what the store has no result for: everything in a new run, the rest in a resumed one.
 
@@ -40,6 +80,7 @@ def run_experiment(
         config: as it was given to `open_run`.
         store: what `open_run` returned.
         progress: called in this thread before the first and after every episode.
+        elsewhere: where episodes are played; closed at the end. None: in this process.
 
     Raises:
         Interrupted: SIGINT or SIGTERM came; finished episodes are stored.
@@ -52,44 +93,20 @@ def run_experiment(
     identity = config.identity(list(dict.fromkeys(challenge for challenge, _ in pairs)))
     if store.record["config"]["challenges"] != identity["challenges"]:
         raise StoreError(f"{store.folder} was made for other challenges: open it with this config")
-    model = config.model.name if config.model else None
-    # Workers mostly wait for models; more boxes than processors would only take memory.
     meter = RunMeter(config, store)
-    count = boxes(config.boxes, most=config.workers)
-    with Grader(config.sandbox, workers=count, run=store.folder.name) as grader:
-
-        def make_play() -> Play:
-            agent = make_agent(config.agent, model=model)
-
-            def play(job: Job, trajectory: Trajectory) -> Episode:
-                env = environment_of(config, job, dataset, grader)
-                meter.check()
-                try:
-                    task = replace(
-                        task_of(config, job),
-                        room_for_reply=meter.room_for_reply,
-                        batch=_batch_of(config, store),
-                        batch_only=config.batch,
-                    )
-                    return play_episode(env, agent, task, trajectory, on_usage=meter.spend)
-                finally:
-                    env.close()
-
-            return play
-
-        plan = jobs(pairs, identity, seed=config.seed)
-        grader.ready(job.challenge.paper.image for job in plan)
-        if config.model is not None:
-            warm_up(grader, [job.challenge for job in plan], count)
+    plan = jobs(pairs, identity, seed=config.seed)
+    with elsewhere or Here(config, dataset, batch=_batch_of(config, store)) as place:
+        place.ready(plan, label=store.folder.name)
+        meter.limits = place.shared(meter.limits)
         try:
             work(
                 plan,
-                make_play,
+                lambda: place.player(meter.limits),
                 store=store,
-                grader=grader,
-                workers=config.workers,
+                boxes=place,
+                workers=place.workers,
                 progress=progress,
-                usage=lambda: meter.usage,
+                usage=lambda: meter.limits.usage,
             )
         except BaseException as error:
             meter.note_end()
@@ -144,6 +161,99 @@ def ask_ahead(config: RunConfig, store: RunStore) -> str | None:
 def _batch_of(config: RunConfig, store: RunStore) -> Path | None:
     folder = store.folder / "batch"
     return folder if config.batch or folder.exists() else None
+
+
+class Player:
+    """Plays planned episodes of a run, one at a time; every worker has its own.
+
+    Args:
+        config: of the run.
+        dataset: which the challenges are of.
+        grader: grades them.
+        limits: what the run may still use.
+        batch: folder of what a batch API has answered.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        dataset: Dataset,
+        grader: Grader,
+        limits: Limits,
+        *,
+        batch: Path | None = None,
+    ) -> None:
+        self._config = config
+        self._dataset = dataset
+        self._grader = grader
+        self._limits = limits
+        self._batch = batch
+        self._agent = make_agent(config.agent, model=config.model.name if config.model else None)
+
+    def play(self, job: Job, recorder: Recorder) -> Episode:
+        """Play one episode.
+
+        Raises:
+            RcbError: what would end every further episode too.
+        """
+        env = environment_of(self._config, job, self._dataset, self._grader)
+        self._limits.check()
+        try:
+            task = replace(
+                task_of(self._config, job),
+                room_for_reply=self._limits.room_for_reply,
+                batch=self._batch,
+                batch_only=self._config.batch,
+            )
+            return play_episode(env, self._agent, task, recorder, on_usage=self._limits.spend)
+        finally:
+            env.close()
+
+
+class Here:
+    """This process: a place where episodes are played."""
+
+    def __init__(self, config: RunConfig, dataset: Dataset, *, batch: Path | None) -> None:
+        self.workers = config.workers
+        self._config = config
+        self._dataset = dataset
+        self._batch = batch
+        self._grader: Grader | None = None
+
+    def __enter__(self) -> Here:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ready(self, plan: Sequence[Job], *, label: str) -> None:
+        """Return once a box of every image has started."""
+        # Workers mostly wait for models; more boxes than processors would only take memory.
+        count = boxes(self._config.boxes, most=self.workers)
+        self._grader = Grader(self._config.sandbox, workers=count, run=label)
+        self._grader.ready(job.challenge.paper.image for job in plan)
+        if self._config.model is not None:
+            warm_up(self._grader, [job.challenge for job in plan], count)
+
+    def shared(self, limits: Limits) -> Limits:
+        """The same: everybody is in this process."""
+        return limits
+
+    def player(self, limits: Limits) -> Play:
+        """What plays one episode after the other, for a worker."""
+        assert self._grader is not None
+        player = Player(self._config, self._dataset, self._grader, limits, batch=self._batch)
+        return player.play
+
+    def describe(self, images: Iterable[str]) -> dict[str, Any]:
+        """What a run records about where its code runs."""
+        assert self._grader is not None
+        return self._grader.describe(images)
+
+    def close(self) -> None:
+        """End every box. Idempotent."""
+        if self._grader is not None:
+            self._grader.close()
 
 
 def environment_of(

@@ -12,6 +12,7 @@ Not covered: agents and environments; nothing is played here.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +54,7 @@ def grade_completions(
     workers: int = 1,
     resume: bool = False,
     progress: Callable[[Progress], None] | None = None,
+    grader: Grader | None = None,
 ) -> RunStore:
     """Grade completions from anywhere: JSON Lines with ``challenge``, ``sample`` and a text.
 
@@ -72,6 +74,7 @@ def grade_completions(
         workers: gradings at once.
         resume: continue a run made from the same file.
         progress: called before the first and after every grading.
+        grader: grades, and stays the caller's to close; None: one in this sandbox, for these workers.
 
     Returns:
         The run, no longer held for writing.
@@ -107,6 +110,7 @@ def grade_completions(
         workers=workers,
         resume=resume,
         progress=progress,
+        grader=grader,
     )
 
 
@@ -120,6 +124,7 @@ def regrade(
     workers: int = 1,
     resume: bool = False,
     progress: Callable[[Progress], None] | None = None,
+    grader: Grader | None = None,
 ) -> RunStore:
     """Judge the stored candidates of a run again, into a new run with the same plan.
 
@@ -135,6 +140,7 @@ def regrade(
         workers: gradings at once.
         resume: continue a regrading of the same run.
         progress: called before the first and after every grading.
+        grader: grades, and stays the caller's to close; None: one in this sandbox, for these workers.
 
     Returns:
         The new run, no longer held for writing.
@@ -177,6 +183,7 @@ def regrade(
         workers=workers,
         resume=resume,
         progress=progress,
+        grader=grader,
     )
 
 
@@ -264,14 +271,18 @@ def _judge(
     workers: int,
     resume: bool,
     progress: Callable[[Progress], None] | None,
+    grader: Grader | None,
 ) -> RunStore:
     """Grade what is there, into a new or resumed run directory."""
     if workers < 1:
         raise UsageError(f"workers is {workers}; it must be at least 1")
-    with Grader(sandbox, workers=workers, run=folder.name, official=official) as grader:
+    boxes: Any = contextlib.nullcontext(grader)
+    if grader is None:
+        boxes = Grader(sandbox, workers=workers, run=folder.name, official=official)
+    with boxes as judge:
 
         def play(job: Job, trajectory: Trajectory) -> Episode:
-            made = episode(job, lambda code: grader.grade(job.challenge, code, final=True))
+            made = episode(job, lambda code: judge.grade(job.challenge, code, final=True))
             trajectory.record("graded", {"challenge": made.challenge, "verdict": made.verdict})
             return made
 
@@ -284,7 +295,7 @@ def _judge(
                 jobs(pairs, config),
                 lambda: play,
                 store=store,
-                grader=grader,
+                boxes=judge,
                 workers=workers,
                 progress=progress,
             )

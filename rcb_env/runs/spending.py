@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from typing import Protocol
 
 from rcb_env.errors import UsageError
 from rcb_env.play.agent import Usage
@@ -36,21 +37,39 @@ class RunBudgetSpent(UsageError):
         self.more = more
 
 
-class RunMeter:
+class Limits(Protocol):
+    """What a run may still use, wherever it is added up."""
+
+    @property
+    def usage(self) -> Usage:
+        """All that was used."""
+        ...
+
+    def spend(self, usage: Usage) -> None:
+        """Count a model call."""
+        ...
+
+    def check(self) -> None:
+        """Make sure that another episode may begin."""
+        ...
+
+    def room_for_reply(self, prompt_tokens: int) -> int | None:
+        """Most tokens that the reply to a prompt may have."""
+        ...
+
+
+class Spending:
     """Adds up what the episodes of a run use; shared by its workers.
 
     Args:
         config: holds the limits.
-        store: the run.
+        usage: what was used before.
     """
 
-    def __init__(self, config: RunConfig, store: RunStore) -> None:
+    def __init__(self, config: RunConfig, usage: Usage) -> None:
         self._config = config
-        self._store = store
         self._lock = threading.Lock()
-        stored = _stored(store)
-        self._earlier = sum(_cut_off(store), Usage())
-        self.usage = stored + self._earlier
+        self.usage = usage
 
     def spend(self, usage: Usage) -> None:
         """Count a model call.
@@ -118,10 +137,24 @@ class RunMeter:
                 f"the run's budget of {most_usd:g} USD is spent ({used.cost_usd:.4f})"
             )
 
+
+class RunMeter:
+    """What a run has used in all its sessions, and what it may still use.
+
+    Args:
+        config: holds the limits.
+        store: the run.
+    """
+
+    def __init__(self, config: RunConfig, store: RunStore) -> None:
+        self._store = store
+        self._earlier = sum(_cut_off(store), Usage())
+        self.limits: Limits = Spending(config, _stored(store) + self._earlier)
+
     def note_end(self) -> None:
         """Keep what the episodes have used that now end without a result, if it is anything."""
         stored = _stored(self._store) + self._earlier
-        used = self.usage
+        used = self.limits.usage
         known = used.cost_usd is not None and stored.cost_usd is not None
         cut_off = Usage(
             prompt_tokens=used.prompt_tokens - stored.prompt_tokens,

@@ -19,12 +19,12 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
+from typing import Any, Protocol
 
 from rcb_env.errors import RcbError
-from rcb_env.grading.grader import Grader
 from rcb_env.play.agent import Usage
 from rcb_env.play.record import Episode
 from rcb_env.runs.plan import Job, now, versions
@@ -33,6 +33,19 @@ from rcb_env.runs.store import INFRA, RunStore
 from rcb_env.runs.telling import Played, Progress, Teller
 
 Play = Callable[[Job, Trajectory], Episode]
+
+
+class Boxes(Protocol):
+    """Where the code of a run runs, as far as its workers must know."""
+
+    def describe(self, images: Iterable[str]) -> dict[str, Any]:
+        """What a run records about it."""
+        ...
+
+    def close(self) -> None:
+        """End everything that runs there."""
+        ...
+
 
 ATTEMPTS = 2
 _POLL_S = 0.2
@@ -77,7 +90,7 @@ def work(
     make_play: Callable[[], Play],
     *,
     store: RunStore,
-    grader: Grader,
+    boxes: Boxes,
     workers: int,
     progress: Callable[[Progress], None] | None,
     usage: Callable[[], Usage] | None = None,
@@ -88,7 +101,7 @@ def work(
         jobs: the whole plan.
         make_play: called once in each worker; gives what plays one job.
         store: open for writing.
-        grader: used by what `make_play` gives; closed here when the run is stopped.
+        boxes: used by what `make_play` gives; closed here when the run is stopped.
         workers: threads.
         progress: called in the caller's thread.
         usage: says what model calls took so far; None: no model is asked.
@@ -99,7 +112,7 @@ def work(
     """
     states = _stored_states(store, jobs)
     todo = [job for job in jobs if states.get(job.key.id) in (None, INFRA)]
-    _note_session(store, grader, jobs, workers=workers, still_open=len(todo))
+    _note_session(store, boxes, jobs, workers=workers, still_open=len(todo))
     shared = _Shared(queue.SimpleQueue())
     for job in todo:
         shared.todo.put(job)
@@ -125,14 +138,14 @@ def work(
                 thread.start()
             _take_results(shared, len(threads), told)
         finally:
-            _end(shared, threads, grader)
+            _end(shared, threads, boxes)
         if shared.caught:
             finished = count_finished(store, jobs)
             raise Interrupted(shared.caught[0], store.folder, finished, len(jobs))
 
 
 def _note_session(
-    store: RunStore, grader: Grader, jobs: Sequence[Job], *, workers: int, still_open: int
+    store: RunStore, boxes: Boxes, jobs: Sequence[Job], *, workers: int, still_open: int
 ) -> None:
     store.note_session(
         {
@@ -140,7 +153,7 @@ def _note_session(
             "pid": os.getpid(),
             "workers": workers,
             "open": still_open,
-            "sandbox": grader.describe(job.challenge.paper.image for job in jobs),
+            "sandbox": boxes.describe(job.challenge.paper.image for job in jobs),
             "versions": versions(),
         }
     )
@@ -167,12 +180,12 @@ def _take_results(shared: _Shared, running: int, told: Teller) -> None:
             told.tell(episode, retrying=retrying, warnings=warnings)
 
 
-def _end(shared: _Shared, threads: Sequence[threading.Thread], grader: Grader) -> None:
+def _end(shared: _Shared, threads: Sequence[threading.Thread], boxes: Boxes) -> None:
     """Have workers end, and wait a moment for them."""
     stopped_early = any(thread.is_alive() for thread in threads)
     shared.over = True
     if stopped_early:
-        grader.close()
+        boxes.close()
     deadline = time.monotonic() + _GRACE_S
     for thread in threads:
         if thread.ident is not None:

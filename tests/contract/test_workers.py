@@ -80,7 +80,7 @@ def run(
         planned,
         lambda: play,
         store=store,
-        grader=grader,
+        boxes=grader,
         workers=workers,
         progress=told.append,
     )
@@ -175,7 +175,7 @@ def test_memory_does_not_grow_with_the_number_of_episodes(
                 planned,
                 lambda: lambda job, _trajectory: episode(job),
                 store=store,
-                grader=grader,
+                boxes=grader,
                 workers=2,
                 progress=None,
             )
@@ -239,7 +239,7 @@ def test_progress_names_what_is_in_play_and_what_it_waits_for(
             waiting.set()
 
     with new_store(tmp_path / "run", dataset, planned) as store:
-        work(planned, lambda: play, store=store, grader=grader, workers=1, progress=hear)
+        work(planned, lambda: play, store=store, boxes=grader, workers=1, progress=hear)
     between = next(each for each in told if each.playing)
     assert between.between
     assert between.last is None

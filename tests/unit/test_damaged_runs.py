@@ -241,7 +241,7 @@ def test_spending_that_cannot_be_read_is_named(
     path = folder / "sessions.jsonl"
     path.write_text("".join(json.dumps(session) + "\n" for session in sessions))
     store = RunStore.open(folder)
-    assert RunMeter(RunConfig(agent="noop"), store).usage.prompt_tokens == 5
+    assert RunMeter(RunConfig(agent="noop"), store).limits.usage.prompt_tokens == 5
     (problem,) = store.problems
     assert problem.startswith(f"{path}:2: what was spent is not known: ")
 

@@ -1,0 +1,78 @@
+"""From what a user names to a cluster that this process belongs to.
+
+`auto` is the cluster that this machine is part of, or that RAY_ADDRESS names; `local:N` is N nodes on this machine, made
+now and gone at the end, to try things out; anything else is an address. Keys of model servers travel in the environment
+of the nodes' processes, and in no record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+from collections.abc import Iterator
+
+import ray
+
+from rcb_env.errors import UsageError
+
+_KEYS = re.compile(r"_API_KEY$|_API_TOKEN$|^(OPENAI|ANTHROPIC|GOOGLE|GEMINI|AZURE|RCB)_")
+_LOCAL_MEMORY = 2 << 30  # of a node of local:N
+
+
+@contextlib.contextmanager
+def connected(where: str) -> Iterator[None]:
+    """Belong to a cluster, until the end of the block.
+
+    Args:
+        where: "auto", an address, or "local:N".
+
+    Raises:
+        UsageError: there is none, or it does not let us in.
+    """
+    made = None
+    if where.startswith("local"):
+        made = _local(where)
+        address = made.address
+    else:
+        address = where
+    try:
+        _join(where, address)
+        yield
+    finally:
+        ray.shutdown()
+        if made is not None:
+            made.shutdown()
+
+
+def _join(where: str, address: str) -> None:
+    keys = {name: value for name, value in os.environ.items() if _KEYS.search(name)}
+    try:
+        ray.init(
+            address=address,
+            namespace="rcb-env-driver",
+            runtime_env={"env_vars": keys} if keys else None,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        lines = str(error).strip().splitlines()
+        raise UsageError(
+            f"no cluster at {where}: {lines[0] if lines else type(error).__name__}; start one with `ray start --head`,"
+            " name its address, or write local:N to try it on this machine"
+        ) from None
+
+
+def _local(where: str) -> ray.cluster_utils.Cluster:
+    from ray.cluster_utils import Cluster
+
+    _, _, number = where.partition(":")
+    if not number.isdecimal() or not 1 <= int(number) <= 64:
+        raise UsageError(f"--cluster {where}: write local:N, with a number of nodes from 1 to 64")
+    cluster = Cluster()
+    for _ in range(int(number)):
+        cluster.add_node(
+            num_cpus=os.cpu_count() or 1, memory=_LOCAL_MEMORY, object_store_memory=100 << 20
+        )
+    return cluster

@@ -1,0 +1,229 @@
+"""The nodes of a cluster as a driver sees them: who is there, who can run code, who has room.
+
+Guarantees:
+- A node that joins is used within seconds, and one that is gone is not asked again. A node whose process ended is tried
+  anew, some times.
+- A node whose software differs from the driver's, or whose sandbox does not work, is named once, with the reason, and not
+  used. When no node is left that works or may come to work, whoever waits gets one error with all reasons.
+- Who works on a paper prefers nodes that did so before, as long as they have room.
+Not covered: what is done on a node (`node.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import ray
+
+from rcb_env.cluster.node import Ready, Software, actor, unavailable
+from rcb_env.errors import SandboxUnavailable
+
+LOST = (
+    ray.exceptions.RayActorError,
+    ray.exceptions.WorkerCrashedError,
+    ray.exceptions.ObjectLostError,
+)
+"""What Ray raises where a node or its actor is gone."""
+NODES = 64
+"""That a cluster may grow to while something goes on: so many times what a node does at once is under way at most."""
+_LOOK_S = 1.0
+_STARTS = 5  # of a node's process, before it is given up
+_COLD = 0.25  # how much fuller a node may be that knows the paper
+
+
+@dataclass
+class Member:
+    """A node that is there.
+
+    Attributes:
+        name: for people.
+        state: "new" is still to be tried, as is one whose process ended; "gone" has left the cluster.
+        trouble: why it is not used.
+        actor: of one that works.
+        ready: what it said of itself.
+        in_use: how many things it does for this driver.
+        papers: content hashes of what it has worked on.
+        starts: of its process, for this driver.
+    """
+
+    id: str
+    name: str
+    state: Literal["new", "tried", "working", "refused", "gone"] = "new"
+    trouble: str = ""
+    actor: Any = None
+    ready: Ready | None = None
+    in_use: int = 0
+    papers: set[str] = field(default_factory=set)
+    starts: int = 0
+
+
+class Members:
+    """All nodes, kept up to date while it is open. Thread-safe.
+
+    Args:
+        where: the cluster, as the user named it.
+        sandbox: what boxes are made by.
+        room: how much a node does at once for this driver.
+        tell: is told of nodes that come and go, a line each.
+    """
+
+    def __init__(self, where: str, sandbox: str, room: int, tell: Callable[[str], None]) -> None:
+        self._where = where
+        self._sandbox = sandbox
+        self._room = room
+        self._tell = tell
+        self._images: Sequence[str] = ()
+        self._members: dict[str, Member] = {}
+        self._changed = threading.Condition()
+        self._over = threading.Event()
+        self._failure: BaseException | None = None
+        self._watcher = threading.Thread(target=self._watch, daemon=True, name="rcb-cluster")
+
+    def open(self, images: Sequence[str]) -> None:
+        """Begin to watch; returns once the first node works.
+
+        Raises:
+            SandboxUnavailable: none does.
+        """
+        self._images = sorted(set(images))
+        self._watcher.start()
+        with self._changed:
+            while not self._working():
+                self._refuse_if_hopeless()
+                self._changed.wait(_LOOK_S)
+
+    @contextlib.contextmanager
+    def lease(self, paper: str) -> Iterator[Member]:
+        """Room on a node, as soon as there is some.
+
+        Args:
+            paper: content hash of what is to be worked on.
+
+        Raises:
+            SandboxUnavailable: no node works any more.
+        """
+        with self._changed:
+            while not (free := [m for m in self._working() if m.in_use < self._room]):
+                self._refuse_if_hopeless()
+                self._changed.wait(_LOOK_S)
+            member = min(
+                free, key=lambda m: m.in_use / self._room + _COLD * (paper not in m.papers)
+            )
+            member.in_use += 1
+            member.papers.add(paper)
+        try:
+            yield member
+        finally:
+            with self._changed:
+                member.in_use -= 1
+                self._changed.notify_all()
+
+    def lost(self, member: Member) -> None:
+        """Take note that a node's process is gone."""
+        with self._changed:
+            if member.state == "working":
+                member.state, member.actor = "new", None
+                member.papers.clear()
+                self._tell(
+                    f"node {member.name}: its process ended; its work is done again elsewhere"
+                )
+
+    def working(self) -> list[Member]:
+        """The nodes that are used."""
+        with self._changed:
+            return self._working()
+
+    def close(self) -> None:
+        """End what the nodes do for this driver, and their boxes. Idempotent."""
+        if self._over.is_set():
+            return
+        self._over.set()
+        with self._changed:
+            actors = [member.actor for member in self._working()]
+            self._changed.notify_all()
+        with contextlib.suppress(Exception):
+            ray.wait([one.close.remote() for one in actors], num_returns=len(actors), timeout=10)
+        for one in actors:
+            with contextlib.suppress(Exception):
+                ray.kill(one)
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _working(self) -> list[Member]:
+        return [member for member in self._members.values() if member.state == "working"]
+
+    def _refuse_if_hopeless(self) -> None:
+        if self._failure is not None:
+            raise SandboxUnavailable(f"the cluster {self._where} does not answer: {self._failure}")
+        if self._over.is_set():
+            raise SandboxUnavailable("the run is over")
+        there = [member for member in self._members.values() if member.state != "gone"]
+        if self._members and all(member.state == "refused" for member in there):
+            raise unavailable({member.name: member.trouble for member in there}, self._where)
+
+    def _watch(self) -> None:
+        while not self._over.is_set():
+            try:
+                nodes = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
+            except Exception as error:  # noqa: BLE001 - told to whoever waits
+                with self._changed:
+                    self._failure = error
+                    self._changed.notify_all()
+                return
+            with self._changed:
+                self._take(nodes)
+            self._over.wait(_LOOK_S)
+
+    def _take(self, nodes: dict[str, Any]) -> None:
+        """Take note of who is there now."""
+        for id, member in self._members.items():
+            if member.state != "gone" and id not in nodes:
+                member.state, member.actor = "gone", None
+                self._tell(f"node {member.name}: it left the cluster")
+        for id, node in nodes.items():
+            member = self._members.setdefault(id, Member(id, _name(node)))
+            if member.state == "new":
+                member.state = "tried"
+                member.starts += 1
+                threading.Thread(target=self._try, args=(member, node), daemon=True).start()
+        self._changed.notify_all()
+
+    def _try(self, member: Member, node: dict[str, Any]) -> None:
+        """Start a node's actor, and find out whether it can be used."""
+        started, ready, trouble, ended = None, None, "", False
+        try:
+            started = actor(node, self._sandbox)
+            ready = ray.get(started.ready.options(concurrency_group="ask").remote(self._images))
+            trouble = ready.trouble or Software.here(self._images).differs_from(ready.software)
+        except LOST as error:
+            ended = True
+            if member.starts >= _STARTS:
+                trouble = f"its process ended {member.starts} times: {_line(error)}"
+        except Exception as error:  # noqa: BLE001 - of this node only
+            trouble = _line(error)
+        with self._changed:
+            if member.state != "tried" or self._over.is_set():
+                return  # it left meanwhile
+            member.ready, member.trouble = ready, trouble
+            if trouble:
+                member.state = "refused"
+                self._tell(f"node {member.name} is not used: {trouble}")
+            elif ended:
+                member.state = "new"
+            else:
+                member.state, member.actor = "working", started
+            self._changed.notify_all()
+
+
+def _name(node: dict[str, Any]) -> str:
+    return f"{node['NodeName']} ({node['NodeID'][:8]})"
+
+
+def _line(error: BaseException) -> str:
+    text = str(getattr(error, "cause", None) or error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return (lines[-1] if lines else type(error).__name__)[:300]
