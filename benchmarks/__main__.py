@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ from rich.console import Console
 
 from benchmarks import (
     actions,
+    cluster,
     envs,
     folders,
     grading,
@@ -27,7 +29,18 @@ from rcb_env.errors import RcbError, SandboxUnavailable
 from rcb_env.sandbox import AUTO, make
 
 NAMES = (
-    *("instead", "envs", "grading", "actions", "folders", "steps", "oracle", "scopes", "waiting"),
+    *(
+        "instead",
+        "envs",
+        "grading",
+        "actions",
+        "folders",
+        "steps",
+        "oracle",
+        "scopes",
+        "waiting",
+        "cluster",
+    ),
     "leaks",
 )
 
@@ -97,6 +110,11 @@ def main(
             result = scopes.run(usable, quick=quick)
         elif name == "leaks":
             result = leaks.run(usable, quick=quick)
+        elif name == "cluster":
+            if importlib.util.find_spec("ray") is None:
+                console.print("cluster is left out: pip install 'rcb-env[ray]'", markup=False)
+                continue
+            result = cluster.run(quick=quick)
         else:
             result = waiting.run(quick=quick)
         results.append(result)

@@ -36,7 +36,7 @@ _TARGETS = {_RATIO: "<= 1.3", _CPU: "<= 10"}
 def run(*, quick: bool) -> Result:
     """Play the episodes, all at once."""
     episodes, delay_s = (4, 0.2) if quick else (64, 2.0)
-    with _model(delay_s) as url, tempfile.TemporaryDirectory() as folder:
+    with model(delay_s) as url, tempfile.TemporaryDirectory() as folder:
         config = RunConfig(
             agent="tools",
             model=ModelSettings("slow", base_url=url, max_tokens=1000, context_tokens=128_000),
@@ -83,7 +83,8 @@ def _play(config: RunConfig, folder: Path) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def _model(delay_s: float) -> Iterator[str]:
+def model(delay_s: float) -> Iterator[str]:
+    """The address of the model, which answers until the end of the block."""
     command = [sys.executable, "-m", "benchmarks.waiting", str(delay_s)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import re
+import socket
 from collections.abc import Iterator
 
 import ray
@@ -18,6 +19,7 @@ import ray
 from rcb_env.errors import UsageError
 
 _KEYS = re.compile(r"_API_KEY$|_API_TOKEN$|^(OPENAI|ANTHROPIC|GOOGLE|GEMINI|AZURE|RCB)_")
+_ANSWER_S = 10.0
 _LOCAL_MEMORY = 2 << 30  # of a node of local:N
 
 
@@ -47,6 +49,12 @@ def connected(where: str) -> Iterator[None]:
 
 
 def _join(where: str, address: str) -> None:
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal():  # Ray itself goes on trying for minutes
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
+        except (OSError, OverflowError) as error:
+            raise _none(where, str(error)) from None
     keys = {name: value for name, value in os.environ.items() if _KEYS.search(name)}
     try:
         ray.init(
@@ -57,11 +65,14 @@ def _join(where: str, address: str) -> None:
             logging_level=logging.ERROR,
         )
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-        lines = str(error).strip().splitlines()
-        raise UsageError(
-            f"no cluster at {where}: {lines[0] if lines else type(error).__name__}; start one with `ray start --head`,"
-            " name its address, or write local:N to try it on this machine"
-        ) from None
+        raise _none(where, (str(error).strip() or type(error).__name__).splitlines()[0]) from None
+
+
+def _none(where: str, why: str) -> UsageError:
+    return UsageError(
+        f"no cluster at {where}: {why}; start one with `ray start --head`, name its address, or write local:N to try it"
+        " on this machine"
+    )
 
 
 def _local(where: str) -> ray.cluster_utils.Cluster:

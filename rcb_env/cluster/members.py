@@ -28,7 +28,7 @@ LOST = (
     ray.exceptions.ObjectLostError,
 )
 """What Ray raises where a node or its actor is gone."""
-NODES = 64
+NODES = 32
 """That a cluster may grow to while something goes on: so many times what a node does at once is under way at most."""
 _LOOK_S = 1.0
 _STARTS = 5  # of a node's process, before it is given up
@@ -94,7 +94,7 @@ class Members:
         with self._changed:
             while not self._working():
                 self._refuse_if_hopeless()
-                self._changed.wait(_LOOK_S)
+                self._changed.wait()
 
     @contextlib.contextmanager
     def lease(self, paper: str) -> Iterator[Member]:
@@ -109,7 +109,7 @@ class Members:
         with self._changed:
             while not (free := [m for m in self._working() if m.in_use < self._room]):
                 self._refuse_if_hopeless()
-                self._changed.wait(_LOOK_S)
+                self._changed.wait()
             member = min(
                 free, key=lambda m: m.in_use / self._room + _COLD * (paper not in m.papers)
             )
@@ -120,7 +120,7 @@ class Members:
         finally:
             with self._changed:
                 member.in_use -= 1
-                self._changed.notify_all()
+                self._changed.notify()  # there is room for one more
 
     def lost(self, member: Member) -> None:
         """Take note that a node's process is gone."""
@@ -184,13 +184,13 @@ class Members:
             if member.state != "gone" and id not in nodes:
                 member.state, member.actor = "gone", None
                 self._tell(f"node {member.name}: it left the cluster")
+                self._changed.notify_all()  # it may have been the last one
         for id, node in nodes.items():
             member = self._members.setdefault(id, Member(id, _name(node)))
             if member.state == "new":
                 member.state = "tried"
                 member.starts += 1
                 threading.Thread(target=self._try, args=(member, node), daemon=True).start()
-        self._changed.notify_all()
 
     def _try(self, member: Member, node: dict[str, Any]) -> None:
         """Start a node's actor, and find out whether it can be used."""
