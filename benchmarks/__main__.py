@@ -29,18 +29,16 @@ from rcb_env.errors import RcbError, SandboxUnavailable
 from rcb_env.sandbox import AUTO, make
 
 NAMES = (
-    *(
-        "instead",
-        "envs",
-        "grading",
-        "actions",
-        "folders",
-        "steps",
-        "oracle",
-        "scopes",
-        "waiting",
-        "cluster",
-    ),
+    "instead",
+    "envs",
+    "grading",
+    "actions",
+    "folders",
+    "steps",
+    "oracle",
+    "scopes",
+    "waiting",
+    "cluster",
     "leaks",
 )
 
