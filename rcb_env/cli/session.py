@@ -216,7 +216,8 @@ def graded_in(
         images: that are needed.
         workers: how many gradings are made at once, on each node if there are some.
         run: the name of the run they are for.
-        judge_all, official: as `Grader` takes them.
+        judge_all: as `Grader` takes it.
+        official: likewise.
     """
     from rcb_env.grading.grader import Grader
 
