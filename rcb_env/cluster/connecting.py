@@ -1,8 +1,7 @@
 """From what a user names to a cluster that this process belongs to.
 
 `auto` is the cluster that this machine is part of, or that RAY_ADDRESS names; `local:N` is N nodes on this machine, made
-now and gone at the end, to try things out; anything else is an address. Keys of model servers travel in the environment
-of the nodes' processes, and in no record.
+now and gone at the end, to try things out; anything else is an address.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import socket
 from collections.abc import Iterator
 
@@ -18,7 +16,6 @@ import ray
 
 from rcb_env.errors import UsageError
 
-_KEYS = re.compile(r"_API_KEY$|_API_TOKEN$|^(OPENAI|ANTHROPIC|GOOGLE|GEMINI|AZURE|RCB)_")
 _ANSWER_S = 10.0
 _LOCAL_MEMORY = 2 << 30  # of a node of local:N
 
@@ -55,12 +52,10 @@ def _join(where: str, address: str) -> None:
             socket.create_connection((host.strip("[]"), int(port)), timeout=_ANSWER_S).close()
         except (OSError, OverflowError) as error:
             raise _none(where, str(error)) from None
-    keys = {name: value for name, value in os.environ.items() if _KEYS.search(name)}
     try:
         ray.init(
             address=address,
             namespace="rcb-env-driver",
-            runtime_env={"env_vars": keys} if keys else None,
             log_to_driver=False,
             logging_level=logging.ERROR,
         )

@@ -219,7 +219,7 @@ class NodeGrader(_Elsewhere):
         new = [image for image in images if f"{id} {image}" not in self._checked]
         if new:
             ready = ray.get(self._actors[id].ready.options(concurrency_group="ask").remote(new))
-            if why := ready.trouble or Software.here(new).differs_from(ready.software):
+            if why := Software.here(new).differs_from(ready.software) or ready.trouble:
                 raise SandboxUnavailable(f"this node cannot run code: {why}")
             self._checked |= {f"{id} {image}" for image in new}
         return self._actors[id]

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import ray
 
-from rcb_env.cluster.node import Ready, Software, actor, unavailable
+from rcb_env.cluster.node import Ready, Software, actor, keys, unavailable
 from rcb_env.errors import SandboxUnavailable
 
 LOST = (
@@ -197,8 +197,10 @@ class Members:
         started, ready, trouble, ended = None, None, "", False
         try:
             started = actor(node, self._sandbox)
+            # Not as a runtime environment: Ray writes these to its logs.
+            started.equip.options(concurrency_group="ask").remote(keys())
             ready = ray.get(started.ready.options(concurrency_group="ask").remote(self._images))
-            trouble = ready.trouble or Software.here(self._images).differs_from(ready.software)
+            trouble = Software.here(self._images).differs_from(ready.software) or ready.trouble
         except LOST as error:
             ended = True
             if member.starts >= _STARTS:

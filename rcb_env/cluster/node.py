@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from rcb_env.sandbox.machine import BOX_BYTES, boxes
 
 NAMESPACE = "rcb-env"
 """Of the names of these actors."""
+_KEYS = re.compile(r"_API_KEY$|_API_TOKEN$|^(OPENAI|ANTHROPIC|GOOGLE|GEMINI|AZURE)_")
 _PLAYS = 256  # episodes at once, of all drivers
 _ASKS = 64  # gradings that are under way or wait for a box
 
@@ -57,7 +59,7 @@ class Software:
         return cls(
             f"{version('rcb-env')} ({grading_code()[:12]})",
             platform.python_version().rpartition(".")[0],
-            {name: images.digest(name) for name in names},
+            {name: _digest(name) for name in names},
         )
 
     def differs_from(self, other: Software) -> str:
@@ -174,6 +176,10 @@ class Node:
         """Of this actor's process."""
         return os.getpid()
 
+    def equip(self, variables: Mapping[str, str]) -> None:
+        """Take over what model servers are reached with."""
+        os.environ.update(variables)
+
     def ready(self, names: Sequence[str]) -> Ready:
         """Return once a box of every image has started, or with what is wrong."""
         software = Software.here(names)
@@ -240,6 +246,18 @@ class Node:
             if key not in self._graders:
                 self._graders[key] = Grader(self._sandbox, workers=self._boxes, **settings)
             return self._graders[key]
+
+
+def keys() -> dict[str, str]:
+    """The variables of this process that model servers are reached with."""
+    return {name: value for name, value in os.environ.items() if _KEYS.search(name)}
+
+
+def _digest(image: str) -> str:
+    try:
+        return images.digest(image)
+    except RcbError as error:  # it is not there
+        return str(error)
 
 
 def actor(node: Mapping[str, Any], sandbox: str) -> Any:

@@ -209,7 +209,7 @@ def test_a_budget_holds_over_all_nodes(
     more = run(papers, out, "--resume", out, "--run-budget-tokens", "none", OPENAI_API_KEY=key)
     assert more.returncode == 0, more.stderr
     assert len(final_states(out)) == 32
-    logs = Path(ray._private.utils.get_ray_temp_dir())
+    logs = Path(cluster.head_node.get_session_dir_path())
     for folder in (out, logs):
         for path in folder.rglob("*"):
             if path.is_file() and not path.is_symlink():
@@ -269,6 +269,8 @@ def test_a_node_that_cannot_run_code_or_has_other_code_is_named_once_and_not_use
     nowhere.mkdir()
     other = tmp_path / "other"
     shutil.copytree(Path(rcb_env.__file__).parent, other / "rcb_env")
+    for folder in ("images", "papers"):  # which lie beside the package in a checkout
+        (other / folder).symlink_to(Path(rcb_env.__file__).parents[1] / folder)
     grader = other / "rcb_env" / "grading" / "grader.py"
     grader.write_text(grader.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
     bad = [
