@@ -4,7 +4,7 @@ Papers are drawn again with replacement, 10,000 times and with the same papers f
 all of them. An agent's interval holds the middle 95 % of its ranks. The draws have a fixed seed: equal input, equal ranks.
 
 Guarantees: an interval holds the rank. Equal rates share the better rank. None with fewer than two papers.
-Not covered: that few papers make such an interval too narrow; two agents are compared better by `rcb compare`.
+Not covered: whether one agent is better than another, which `rcb_env.report.pairing` says.
 Source: Goldstein and Spiegelhalter 1996, "League tables and their limitations", section 4, there by simulation.
 """
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rcb_agents import registry
 from rcb_agents.providers import PROVIDERS, Provider, resolve
 from rcb_agents.registry import BUILT_IN, load_registry
 
@@ -219,3 +220,12 @@ def test_a_wrong_file_is_named_with_the_place(tmp_path: Path, text: str, says: s
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         load_registry(str(tmp_path / "none.yaml"))
+
+
+def test_reports_find_price_and_cutoff_of_a_model_by_its_name(tmp_path: Path) -> None:
+    known = registry.facts("anthropic/claude-sonnet-4-20250514")
+    assert (known.input_usd_per_mtok, known.knowledge_cutoff) == (3, "2025-03")
+    assert registry.facts("nobody/knows").price is None
+    own = tmp_path / "models.yaml"
+    own.write_text("models: {nobody/knows: {knowledge_cutoff: 2026-01}}\n")
+    assert registry.facts("nobody/knows", str(own)).knowledge_cutoff == "2026-01"
