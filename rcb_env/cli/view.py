@@ -31,7 +31,7 @@ def view(folder: str, port: int, host: str, open_browser: bool) -> None:
     """Show the runs of DIR in a browser, live while they go.
 
     DIR (by default runs) is a run, or a folder that holds some, up to four folders deep. Pages: all runs, one run with its episodes, an
-    episode step by step, a challenge, two runs compared, and runs by challenge. Nothing is changed.
+    episode step by step, a challenge, two runs compared, runs by challenge, and challenges as items. Nothing is changed.
     """
     from rcb_env.errors import UsageError
 

@@ -35,8 +35,8 @@ def of_runs(stores: Mapping[str, RunStore]) -> ItemAnalysis:
         StoreError: a run cannot be read.
         UsageError: a challenge has other code in two of them.
     """
+    lines = lines_of(stores)
     shares: dict[str, dict[str, float]] = {}
-    lines: dict[str, int] = {}
     left_out = 0
     for name, store in stores.items():
         states = {
@@ -47,19 +47,31 @@ def of_runs(stores: Mapping[str, RunStore]) -> ItemAnalysis:
             rows = fill_missing(plan_of(store), states)
         except ValueError as error:
             raise StoreError(f"{store.folder}: {error}") from error
-        for row in rows:
-            if lines.setdefault(row.challenge, row.lines) != row.lines:
-                raise UsageError(
-                    f"{row.challenge} has {counted(row.lines, 'line')} in {name} and {lines[row.challenge]} in another"
-                    " run: they were graded on different code; leave one of them out"
-                )
         graded = [row for row in rows if row.status not in OPEN_STATES]
         left_out += len(rows) - len(graded)
         shares[name] = {
             challenge: sum(row.status == PASSED for row in group) / len(group)
             for challenge, group in grouped(graded, lambda row: row.challenge).items()
         }
-    return analyse(shares, lines, _notes(stores, left_out))
+    return analyse(shares, lines, notes(stores, left_out))
+
+
+def lines_of(stores: Mapping[str, RunStore]) -> dict[str, int]:
+    """The lines of each challenge that the runs plan.
+
+    Raises:
+        UsageError: a challenge has other code in two of them.
+    """
+    lines: dict[str, int] = {}
+    for name, store in stores.items():
+        for entry in store.record["plan"]:
+            challenge, count = entry["challenge"], entry["lines"]
+            if lines.setdefault(challenge, count) != count:
+                raise UsageError(
+                    f"{challenge} has {counted(count, 'line')} in {name} and {lines[challenge]} in another"
+                    " run: they were graded on different code; leave one of them out"
+                )
+    return lines
 
 
 def of_table(path: str | Path) -> ItemAnalysis:
@@ -119,7 +131,13 @@ def of_published() -> ItemAnalysis:
     )
 
 
-def _notes(stores: Mapping[str, RunStore], left_out: int) -> list[str]:
+def notes(stores: Mapping[str, RunStore], left_out: int) -> list[str]:
+    """What to know of some runs before their challenges are analysed.
+
+    Args:
+        stores: the runs, by their names.
+        left_out: how many of their episodes have no verdict.
+    """
     found = []
     if left_out:
         found.append(f"{counted(left_out, 'episode')} without a verdict are left out")

@@ -3,10 +3,12 @@
 Pages are read from run folders and an index of each; nothing here plays, grades or changes a run.
 
 index.py      what a run's episodes are, in a table beside the run: found, filtered and counted without reading all
+cache.py      where those tables are
 catalog.py    the runs below a folder, by the names that addresses have
 live.py       whether somebody writes a run, and which episodes are in play
 queries.py    what is asked of an index
 totals.py     a run in a few numbers
+items.py      challenges as the items of a test
 pairs.py      two runs side by side
 attempts.py   the stored attempts at an episode, and the one in play
 steps.py      an episode's trajectory as steps, each with what led to it

@@ -71,6 +71,7 @@ def make(pages: Pages, *, names: Iterable[str], token: str | None) -> guard.Guar
             Route("/challenge/{run:path}", page(pages.challenge)),
             Route("/compare", page(lambda _run, given: pages.compare(given))),
             Route("/matrix", page(lambda _run, given: pages.matrix(given))),
+            Route("/items", page(lambda _run, given: pages.items(given))),
             Route("/raw/{run:path}", raw),
             Route("/version", version),
             Route("/static/{name}", asset),

@@ -15,27 +15,23 @@ Not covered: a run that was edited in place before its last line; the steps of a
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import hashlib
 import itertools
 import json
-import os
-import shutil
 import sqlite3
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rcb_env.caches import user_cache
-from rcb_env.errors import StoreError, UsageError
+from rcb_env.errors import StoreError
 from rcb_env.report.summary import unreported
 from rcb_env.runs.durable import parsed
 from rcb_env.runs.store import RunStore
 from rcb_env.runs.stored import Plan, digest, keys, wrong_line
+from rcb_env.view.cache import index_path
 from rcb_env.view.open_scores import score_of
 
 _VERSION = 2
@@ -119,7 +115,7 @@ class Index:
         self.store = store
         self.episodes = store.folder / "episodes.jsonl"
         place = store.folder.resolve()
-        self.path = (cache or _cache_folder()) / f"{digest(str(place))}-v{_VERSION}.sqlite"
+        self.path = index_path(f"{digest(str(place))}-v{_VERSION}", cache)
         self._lock = threading.Lock()
         self._seen: tuple[int, int, int] | None = None  # the file as it was when last read
         self._plan: Plan | None = None
@@ -383,22 +379,3 @@ def _state(db: sqlite3.Connection) -> dict[str, str]:
 
 def _set(db: sqlite3.Connection, name: str, value: str) -> None:
     db.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (name, value))
-
-
-def _cache_folder() -> Path:
-    """Where indexes are kept: in the user's cache, else in a folder of this process."""
-    try:
-        folder = user_cache("view")
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return folder
-    except (UsageError, OSError):
-        pass
-    return _temporary_folder()
-
-
-@functools.cache
-def _temporary_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="rcb-view-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder

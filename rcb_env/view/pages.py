@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rcb_env.errors import StoreError, UsageError
+from rcb_env.report.items import FINDINGS
 from rcb_env.report.slices import SIZES
 from rcb_env.runs.durable import JsonLines
 from rcb_env.runs.stored import digest
-from rcb_env.view import attempts, markup, open_scores, pairs, queries, tasks, texts
+from rcb_env.view import attempts, items, markup, open_scores, pairs, queries, tasks, texts
 from rcb_env.view.catalog import Catalog, Run
 from rcb_env.view.live import writer_of
 from rcb_env.view.markup import fill
@@ -250,6 +251,43 @@ class Pages:
             page=queries.PAGE * 2,
             search=asked.get("q", "").strip(),
             only=only,
+        )
+
+    def items(self, given: Given) -> str:
+        """How hard each challenge is, and whether it tells strong agents from weak ones."""
+        every = self.catalog.runs()
+        names = [value for name, value in given if name == "run"]
+        runs = [self.catalog.run(name) for name in dict.fromkeys(names)] or every
+        asked = dict(given)
+        search, finding, order = (asked.get(name, "") for name in ("q", "finding", "order"))
+        found = items.analysed(runs) if len(runs) > 1 else None
+        fitting = (
+            items.chosen(found, search=search.strip(), finding=finding, order=order)
+            if found
+            else []
+        )
+        first = max(0, _whole(asked.get("from", "0")))
+        link = markup.address(
+            "items", run=names, q=search or None, finding=finding or None, order=order or None
+        )
+        return fill(
+            "items.html",
+            version=self.version(),
+            every=every,
+            chosen=[run.name for run in runs],
+            found=found,
+            rows=fitting[first : first + queries.PAGE * 2],
+            run_of=lambda challenge: next(run.name for run in runs if challenge in run.planned),
+            count=len(fitting),
+            first=first,
+            page=queries.PAGE * 2,
+            link=link + ("&" if "?" in link else "?"),
+            search=search.strip(),
+            finding=finding,
+            findings=list(FINDINGS),
+            meanings=FINDINGS,
+            order=order,
+            orders=list(items.ORDERS),
         )
 
     def raw(self, name: str, given: Given) -> str:

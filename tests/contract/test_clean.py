@@ -15,10 +15,13 @@ import docker
 import pytest
 
 from rcb_env.errors import SandboxUnavailable
+from rcb_env.runs.store import RunStore
 from rcb_env.sandbox import make
 from rcb_env.sandbox.box import Box, BoxSettings
 from rcb_env.sandbox.owners import LABEL, owner
 from rcb_env.sandbox.podman_command import installed, podman
+from rcb_env.view.index import Index
+from tests.made_runs import finish, plan_of
 
 _SCRATCH = """
 import time
@@ -162,3 +165,22 @@ def test_a_lost_engine_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 0
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith("no Docker containers were looked for: no Docker engine answers")
+
+
+def test_the_indexes_of_the_viewer_go_and_are_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    plan = plan_of({"A/x": 1})
+    store = RunStore.create(tmp_path / "run", {"config": {"agent": "a"}, "plan": plan})
+    finish(store, "A/x", "passed")
+    index = Index(store)
+    version = index.version()
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    cache = str(tmp_path / "cache")
+    assert clean(scratch, XDG_CACHE_HOME=cache)["indexes"] == [str(index.path)]
+    assert list(index.path.parent.iterdir()) == []
+    assert index.version() == version
+    assert index.path.exists()
+    assert store.finished()

@@ -22,6 +22,7 @@ _PAGES = (
     "/run/demo/one",
     "/episode/demo/one?challenge=A/x",
     "/matrix",
+    "/items",
     "/compare",
     "/static/view.js",
 )

@@ -257,6 +257,7 @@ def test_a_trajectory_that_would_do_harm_is_only_text(page: Page, tmp_path: Path
         for place in (
             f"challenge/%3Cb%3Erun?challenge={challenge}",
             "matrix",
+            "items",
             "compare?a=<b>run&b=<b>run",
         ):
             page.goto(f"{address}{place}")
@@ -272,7 +273,7 @@ def test_pages_can_be_used_by_everybody(
     with pytest.raises(SystemExit) as ended:
         main(["report", str(runs), "--html", str(tmp_path / "report.html")])
     assert ended.value.code == 0
-    places = ["", "run/mixed", "matrix", "compare?a=mixed&b=good", "run/nothing"]
+    places = ["", "run/mixed", "matrix", "items", "compare?a=mixed&b=good", "run/nothing"]
     places += [f"{kind}/mixed?challenge=A/two" for kind in ("episode", "challenge")]
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from rcb_env.errors import UsageError
 from rcb_env.grading.verdict import Score
+from rcb_env.report import item_sources
 from rcb_env.runs.store import RunStore
+from rcb_env.view import items
 from rcb_env.view.catalog import Catalog
 from rcb_env.view.pages import Pages
 from tests.made_runs import finish, plan_of
@@ -233,6 +235,35 @@ def test_an_answer_without_a_change_has_the_same_sign_in_the_matrix(tmp_path: Pa
     shown = _open_run(tmp_path).matrix([("run", "one"), ("run", "two"), ("q", "C/x")])
     cells = re.findall(r'<td class="(\w+)".*?aria-hidden="true">(.)<', shown, re.DOTALL)
     assert cells == [("same", "="), ("no", "✗")]
+
+
+def test_the_items_page_says_of_runs_what_rcb_items_says(tmp_path: Path) -> None:
+    agents = {"weak": "1000", "fair": "1100", "good": "1110", "best": "1111", "odd": "0001"}
+    plan = plan_of({f"A/{number}": number for number in range(1, 5)})
+    for agent, marks in agents.items():
+        config = {"agent": agent, "model": None}
+        store = RunStore.create(tmp_path / agent, {"config": config, "plan": plan})
+        for number, mark in enumerate(marks, 1):
+            finish(store, f"A/{number}", "passed" if mark == "1" else "failed")
+    pages = Pages(Catalog(tmp_path))
+    stores = {run.name: run.store for run in pages.catalog.runs()}
+    told = item_sources.of_runs(stores)
+    assert items.analysed(pages.catalog.runs()) == told
+
+    def listed(*given: tuple[str, str]) -> list[str]:
+        return re.findall(r'<a class="main" [^>]*>([^<]*)</a>', pages.items(given))
+
+    assert listed() == [item.challenge for item in told.items]
+    assert listed(("order", "easiest first"))[0] == "A/1"
+    assert listed(("order", "hardest first"))[-1] == "A/1"
+    assert listed(("order", "longest first")) == ["A/4", "A/3", "A/2", "A/1"]
+    assert listed(("q", "a/3")) == ["A/3"]
+    finding = told.items[0].finding
+    assert finding is not None
+    assert "A/1" not in listed(("finding", finding))
+    assert 'href="/items?q=A%2F1"' in pages.challenge("weak", [("challenge", "A/1")])
+    assert "choose more" in pages.items([("run", "weak")])
+    assert listed(("run", "weak"), ("run", "best"), ("q", "<b>")) == []
 
 
 def test_a_run_that_is_not_there_is_named_in_prose(tmp_path: Path) -> None:
