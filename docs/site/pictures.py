@@ -92,7 +92,7 @@ def main(runs: Path) -> None:
             _save(page, "report", report.as_uri(), 1010)
             _save(page, "report-effort", report.as_uri(), 800, "h2:has-text('At equal effort')")
             _save(page, "runs", viewer, 480)
-            _save(page, "episode", viewer + _mended(runs), 960, "article")
+            _save(page, "episode", viewer + _mended(runs), 1010, "article")
             _save(page, "compare", f"{viewer}compare?a=single-shot&b=repair", 960)
             _save(page, "matrix", f"{viewer}matrix", 800)
             browser.close()
