@@ -15,6 +15,7 @@ import pytest
 from rcb_env.certify import CertificateFile, Depth, certify
 from rcb_env.certify.joint import certify_joint
 from rcb_env.certify.open import certify_open
+from rcb_env.dataset.certified import record_of
 from rcb_env.dataset.joint import in_all_scopes
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Paper
@@ -48,6 +49,21 @@ def test_the_certificate_is_about_the_papers_as_they_are() -> None:
     assert RECORD.stale(BUNDLED.papers) == [], (
         "write it anew: rcb check --full --certificate papers/CERTIFICATE.json PAPER..."
     )
+
+
+def test_partial_credit_is_not_to_be_had_for_nothing() -> None:
+    """The certificate says of every challenge which cases are free, and of regions what copies of others earn."""
+    gained = {}
+    for whole in BUNDLED.papers:
+        for paper in (whole, *in_all_scopes(whole).values()):
+            for challenge in paper.challenges:
+                told = record_of(challenge)
+                assert told is not None, challenge.id
+                counting = {*told["faults"]} - {*told["free"]}
+                assert counting or "@" not in challenge.id, f"all cases of {challenge.id} are free"
+                if not counting or "for_nothing" in told:
+                    gained[challenge.id] = told.get("for_nothing")
+    assert len(gained) <= 0.02 * len(BUNDLED.challenges), gained
 
 
 @pytest.mark.parametrize("paper", [paper.id for paper in BUNDLED.papers])

@@ -11,6 +11,7 @@ import pytest
 from rcb_env.certify import CertificateFile, certify
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Challenge, Dataset
+from rcb_env.dataset.scopes import in_scope
 from rcb_env.env.environment import ResearchCodeEnv
 from rcb_env.env.rewards import outcome, reward_spec, rewards_of
 from rcb_env.env.vector import ChallengeVectorEnv
@@ -107,6 +108,17 @@ def test_nothing_earns_nothing_and_mutants_lie_in_order_between(
     assert all((earns == 1.0) == (not failed) for failed, earns in seen)
     for failed, earns in seen:
         assert all(earns <= other for fewer, other in seen if fewer <= failed)
+
+
+@pytest.mark.parametrize("scope", ["region", "file", "library"])
+def test_bundled_challenges_pay_nothing_for_nothing(grader: Grader, scope: str) -> None:
+    challenge = load_dataset(in_scope("bundled", scope)).challenges[-1]
+    nulls = [*null_answers(challenge).values()]
+    for reward in ("cases", "weighted"):
+        assert [earned(grader, challenge, code, reward) for code in nulls[::4]] == [0.0] * len(
+            nulls[::4]
+        )
+        assert earned(grader, challenge, challenge.reference, reward) == 1.0
 
 
 def test_every_way_pays_the_same_to_the_bit(grader: Grader, dataset: Dataset) -> None:
