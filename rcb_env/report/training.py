@@ -44,6 +44,8 @@ from rcb_env.runs.store import INFRA, RunStore
 from rcb_env.wrappers.chat import SYSTEM, assistant
 from rcb_env.wrappers.layer import left
 
+_GRADED_ALONE = {"action": None, "error": False}
+"""The one step of an answer that `rcb grade` was given: it was handed in."""
 Form = Literal["sft", "preference", "rl"]
 FORMS: tuple[Form, ...] = get_args(Form)
 Arguments = Literal["objects", "text"]
@@ -223,7 +225,7 @@ class _Run:
             return None
         earned = rewards_of(
             spec,
-            [step.model_dump() for step in steps],
+            [step.model_dump() for step in steps] or [_GRADED_ALONE],
             lines=int(episode["lines"]),
             verdict=episode.get("verdict"),
             worth=lambda: self._challenges.worth(episode, faults=spec.counts_faults),
@@ -231,7 +233,7 @@ class _Run:
         trained = episode["status"] != INFRA
         messages = self._opening(start) if start else []
         mask, rewards = [0] * len(messages), [0.0] * len(messages)
-        for message, reward, written in self._turns(steps, earned):
+        for message, reward, written in self._turns(steps, earned[: len(steps)]):
             messages.append(message)
             mask.append(int(trained and written))
             rewards.append(reward)
@@ -248,7 +250,7 @@ class _Run:
             "messages": messages,
             "mask": mask,
             "rewards": rewards,
-            "reward": sum(rewards),
+            "reward": sum(earned),
             "tools": json.dumps(tool_schemas()),
         }
         return _Made(

@@ -108,7 +108,7 @@ def _one_line(done: subprocess.CompletedProcess[str], *words: str) -> None:
         (["suggest", "nowhere.py"], ["nowhere.py"]),
         (
             ["export", "runs", "--format", "rl", "--out", "x.jsonl", "--reward", "foo"],
-            ["'foo'", "sparse, cases, score, lines, shaped"],
+            ["'foo'", "sparse, cases, weighted, score, lines, shaped"],
         ),
         (["report", "nowhere"], ["there is no folder nowhere"]),
         (["trajectory", "nowhere"], ["there is no folder nowhere"]),

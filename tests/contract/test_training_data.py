@@ -87,6 +87,14 @@ def test_rows_score_and_grade_as_the_run_did(run: Path, tmp_path: Path) -> None:
     again = {(e["challenge"], e["sample"]): e["status"] for e in _episodes(graded)}
     assert again == {(e["challenge"], e["sample"]): e["status"] for e in _episodes(store)}
     assert set(again.values()) == {"passed", "failed"}
+    for reward in ("sparse", "cases", "weighted"):
+        paid = []
+        for name, made in (("played", run), ("graded", graded.folder)):
+            export([made], "rl", tmp_path / f"{name}.jsonl", reward=reward_spec(reward), force=True)
+            rows = read_rows(tmp_path / f"{name}.jsonl")
+            paid.append({(row["challenge"], row["sample"]): row["reward"] for row in rows})
+        assert paid[0] == paid[1]
+        assert {0.0, 1.0} <= {*paid[0].values()} or reward != "sparse"
 
 
 def test_the_messages_are_those_of_the_chat_wrapper(run: Path, tmp_path: Path) -> None:
