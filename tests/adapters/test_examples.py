@@ -47,6 +47,13 @@ def test_grpo_raises_the_pass_rate_of_a_model_that_calls_tools(tmp_path: Path) -
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_libraries_of_numbers_learn_which_completions_pass() -> None:
+    for words in (("sb3_ppo.py", "--steps", "256"), ("torchrl_reinforce.py", "--updates", "16")):
+        first, last = rates(run(*words))
+        assert last > first
+        assert last > 0.7
+
+
 def test_best_first_search_repairs_faulty_code() -> None:
     assert run("best_first.py").splitlines()[-1].startswith("solved")
 

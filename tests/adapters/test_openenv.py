@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import inspect
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -166,3 +168,32 @@ def test_every_setting_of_the_environment_is_an_option_of_the_server() -> None:
         each.name for noun in (Shown, Rules) for each in settings_of(noun) if each.is_keyword
     }
     assert wanted <= {option.name for option in main.params}
+
+
+FOLDER = Path(__file__).parents[2] / "examples" / "environments" / "rcb_openenv"
+
+
+def test_the_folder_of_the_environment_is_what_openenv_validates(tmp_path: Path) -> None:
+    """The lock is written by ``uv lock`` from the index that its user has; the validator looks only whether there is one."""
+    folder = shutil.copytree(FOLDER, tmp_path / FOLDER.name)
+    (folder / "uv.lock").touch()
+    command = "from openenv.cli.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", command, "validate", ".", "--verbose"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[NO]" not in done.stdout
+    served = subprocess.run(
+        [sys.executable, "-m", "server.app", "--help"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert "--sessions" in served.stdout, served.stderr

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,3 +122,57 @@ def test_an_unknown_paper_is_told_in_one_line() -> None:
     config = vf.resolve_env_config({"taskset": {"id": "rcb-verifiers", "papers": ["mimp"]}})
     with pytest.raises(Exception, match="minp"):
         list(vf.load_environment(config).taskset)
+
+
+HUB = Path(__file__).parents[2] / "examples" / "environments" / "rcb_challenges"
+
+
+def test_the_package_of_the_hub_installs_and_plays(model_server: Any, tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--no-index", "--target", tmp_path, str(HUB)], check=True, timeout=600)
+    model_server.plays(model_server.calls(("submit", {})))
+    script = (
+        "import rcb_challenges\n"
+        "env = rcb_challenges.load_environment(papers=['DyT'], reward='sparse:step_cost=0.25')\n"
+        "print(len(list(env.taskset)), type(env).__name__)\n"
+    )
+    paths = {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, **paths},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.stdout.split() == [
+        str(len(load_dataset().select(papers=["DyT"]))),
+        "ChallengeEnv",
+    ], done.stderr
+    words = ["rcb-challenges", "--env.taskset.challenges", json.dumps([CHALLENGE]), "--no-push"]
+    words += ["--model", "scripted", "--client.base-url", model_server.url]
+    words += ["--client.api-key-var", "RCB_NO_KEY", "--output-dir", str(tmp_path / "out")]
+    command = "from verifiers.v1.cli.eval.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", command, *words],
+        env={**os.environ, **paths},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert len(model_server.requests) == 1
+
+
+def test_the_table_of_the_hubs_readme_is_that_of_the_arguments() -> None:
+    from rcb_env.adapters.verifiers import ChallengesConfig
+
+    rows = re.findall(r"^\| `(\w+)` \| .+? \| `(.+?)` \|", (HUB / "README.md").read_text(), re.M)
+    own = {
+        name: field.default
+        for name, field in ChallengesConfig.model_fields.items()
+        if name not in vf.TasksetConfig.model_fields
+    }
+    assert {name: ast.literal_eval(default) for name, default in rows} == own
