@@ -282,6 +282,7 @@ class OpenAIModel:
             retries=retries,
             refused=tuple(sorted(self.server.adaptable & self.server.known.without)),
             came_with=answer.came_with,
+            sampled=answer.sampled,
         )
 
     def _usage(self, answer: Answer, prompt: str, replayed: bool, share: float) -> Usage:

@@ -45,6 +45,8 @@ class Reply:
         retries: how often the request was sent again.
         refused: parameters that were asked for and left out or renamed, since the model refuses them.
         came_with: what the API wants to see again with this reply; nothing in it is read here.
+        sampled: where the server gave them, the ids of the tokens it read (``prompt_ids``) and wrote (``ids``), and
+            ``logprobs`` of these.
         cut_at: how many tokens were left of the budget that cut this reply short; 0: none did.
     """
 
@@ -58,6 +60,7 @@ class Reply:
     retries: int = 0
     refused: tuple[str, ...] = ()
     came_with: Mapping[str, Any] = field(default_factory=dict)
+    sampled: Mapping[str, Any] = field(default_factory=dict)
     cut_at: int = 0
 
 

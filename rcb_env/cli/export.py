@@ -48,6 +48,21 @@ _FORMS = ("sft", "preference", "rl")
     help="How arguments of tool calls are written. objects: as chat templates need them. text: as JSON text, as in OpenAI's API.",
 )
 @options.narrowing
+@click.option(
+    "--tokenizer",
+    metavar="FOLDER|NAME",
+    help="Add the tokens of a model (input_ids) and which of them it is to learn (labels). Needs the extra `trl`.",
+)
+@click.option(
+    "--chat-template",
+    metavar="FILE",
+    help="With --tokenizer: the chat template to use instead of its own.",
+)
+@click.option(
+    "--prompts",
+    is_flag=True,
+    help="Rows are what agents sent to their models and what these answered, instead of the conversation with the environment.",
+)
 @click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 def export(
     runs: Sequence[str],
@@ -55,6 +70,9 @@ def export(
     out: str,
     reward: str,
     arguments: str,
+    tokenizer: str | None,
+    chat_template: str | None,
+    prompts: bool,
     force: bool,
     **chosen: Any,
 ) -> None:
@@ -62,13 +80,17 @@ def export(
 
     A folder of runs stands for all of them. The messages are the assignment, the tool calls and their answers, with the
     model's reasoning if the server showed it. The mask is 1 for what the model wrote. Some agents make the tool calls
-    for their model (single-shot, repair, best-of-n, plan). Their prompts are not in the rows; `rcb trajectory` shows
-    them. If no episode gives a row, FILE is not written and the exit code is 1.
+    for their model (single-shot, repair, best-of-n, plan). Their prompts are in the rows of --prompts only. If no
+    episode gives a row, FILE is not written and the exit code is 1.
     """
     from rcb_env.cli.results import expanded
     from rcb_env.env.rewards import reward_spec
+    from rcb_env.errors import UsageError
     from rcb_env.report import training
+    from rcb_env.report.tokens import RowTokenizer
 
+    if chat_template and not tokenizer:
+        raise UsageError("--chat-template is for --tokenizer: add it")
     spec = reward_spec(reward)
     made = training.export(
         expanded(runs),
@@ -77,6 +99,8 @@ def export(
         reward=spec,
         arguments=cast("training.Arguments", arguments),
         selection=options.selected(chosen),
+        tokenizer=RowTokenizer(tokenizer, chat_template) if tokenizer else None,
+        prompts=prompts,
         force=force,
     )
     for problem in made.problems:
@@ -88,7 +112,7 @@ def export(
     if made.rows and made.without_prompts:
         agents = ", ".join(sorted(made.without_prompts))
         echo(
-            f"the rows hold assignment and tool calls, not the prompts of {agents}: see docs/training.md",
+            f"the rows hold assignment and tool calls, not the prompts of {agents}: --prompts has these",
             err=True,
         )
     if made.rows and made.without_reasoning:

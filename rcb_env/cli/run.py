@@ -84,6 +84,11 @@ _more_than_zero = click.FloatRange(min=0, min_open=True)
 )
 @click.option("--reasoning-effort", metavar="LEVEL", help="Passed to the model unchanged.")
 @click.option(
+    "--token-ids",
+    is_flag=True,
+    help="Ask the server for the ids and log-probabilities of its tokens, as vLLM gives them. `rcb export` has them in its rows.",
+)
+@click.option(
     "--model-timeout",
     "timeout_s",
     type=_more_than_zero,

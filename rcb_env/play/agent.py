@@ -133,6 +133,9 @@ class ModelSettings:
     """Longest completion, reasoning included; None: the server's own limit."""
     reasoning_effort: str | None = None
     """Passed on as it is; None: not sent."""
+    token_ids: bool = False
+    """Whether a server of chat completions is asked for the ids and log-probabilities of its tokens, as vLLM gives them;
+    they stand in the trajectory."""
     context_tokens: int | None = None
     """The model's window; None: the table of models, and where that knows none, the server is the
     one to refuse."""

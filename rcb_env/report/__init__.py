@@ -28,6 +28,7 @@ export.py      numbers as JSON and CSV
 training.py    episodes as rows to train on: `rcb export`
 stored_challenges.py  which challenges of a run are meant, and what their cases are worth
 turns.py       the steps of a stored episode, with what its model said
+prompts.py     what agents asked their models, as rows; tokens.py: rows in the tokens of one model
 rows.py        files of rows: JSON Lines and Parquet
 trajectory.py  one episode, step by step, as text
 printable.py   text from anywhere, made harmless for a terminal

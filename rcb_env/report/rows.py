@@ -9,7 +9,7 @@ Not covered: what a row holds (`rcb_env.report.training`).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -45,6 +45,17 @@ def read_rows(path: str | Path) -> Iterator[Row]:
                 yield row
     else:
         raise _unknown_kind(path)
+
+
+def clean(value: Any) -> Any:
+    """The same with texts that UTF-8 can carry; a model may have written half a character."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {clean(name): clean(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [clean(item) for item in value]
+    return value
 
 
 class JsonLinesWriter:
@@ -113,8 +124,10 @@ class ParquetWriter:
         self._writer.close()
 
 
-def writer_of(path: Path, form: str) -> Callable[[Path], JsonLinesWriter | ParquetWriter]:
-    """What writes rows of a form to files of this name's kind.
+def writer_of(
+    path: Path, form: str, more: Sequence[str] = ()
+) -> Callable[[Path], JsonLinesWriter | ParquetWriter]:
+    """What writes rows of a form, with more columns than it has by itself, to files of this name's kind.
 
     Raises:
         UsageError: the kind is unknown, or pyarrow is missing.
@@ -123,7 +136,7 @@ def writer_of(path: Path, form: str) -> Callable[[Path], JsonLinesWriter | Parqu
         return JsonLinesWriter
     if path.suffix == ".parquet":
         _parquet()
-        schema = _schema(form)
+        schema = _schema(form, more)
         return lambda scratch: ParquetWriter(scratch, schema)
     raise _unknown_kind(path)
 
@@ -142,13 +155,14 @@ def _parquet() -> Any:
     return pyarrow.parquet
 
 
-def _schema(form: str) -> Any:
+def _schema(form: str, more: Sequence[str]) -> Any:
     import pyarrow as pa
 
     text, whole, real = pa.string(), pa.int64(), pa.float64()
     messages = pa.list_(pa.json_())
     kinds = {
         "sample": whole,
+        "conversation": whole,
         "seed": whole,
         "lines": whole,
         "own_lines": whole,
@@ -156,6 +170,18 @@ def _schema(form: str) -> Any:
         **dict.fromkeys(_CONVERSATIONS, messages),
         "mask": pa.list_(whole),
         "rewards": pa.list_(real),
+        "progress": pa.list_(real),
+        "sampled": pa.list_(
+            pa.struct(
+                [
+                    ("prompt_ids", pa.list_(whole)),
+                    ("ids", pa.list_(whole)),
+                    ("logprobs", pa.list_(real)),
+                ]
+            )
+        ),
+        "input_ids": pa.list_(whole),
+        "labels": pa.list_(whole),
     }
     if form == "preference":
         names = ["challenge", "paper", "lines", "content_hash", "prompt", "chosen", "rejected"]
@@ -164,7 +190,8 @@ def _schema(form: str) -> Any:
         names.append("tools")
     else:
         names = ["run", *ABOUT, "own_lines", "content_hash", "code", "messages", "mask"]
-        names += ["rewards", "reward", "tools"]
+        names += ["rewards", "progress", "sampled", "reward", "tools"]
+        names += more
     return pa.schema(
         [(name, kinds.get(name) or kinds.get(name.partition("_")[2], text)) for name in names]
     )

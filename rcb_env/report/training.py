@@ -10,7 +10,9 @@ The messages are those of `rcb_env.wrappers.ChatMessages`, so a model is trained
 shown. The arguments of tool calls are objects, which the chat templates of trainers expect (text, as
 OpenAI's API has it, on demand). ``reasoning_content`` is the reasoning that the server showed.
 ``mask`` and ``rewards`` have one number for each message: 1 where the model wrote it, and what
-its step earned. The mask is 0 for a call whose arguments were cut off: what stands there is what was
+its step earned. So has ``progress``: the part of the cases that passed when this message had the tests run, at the end those of
+the final grading; null where nothing ran. ``sampled`` has the ids and log-probabilities of a message's tokens, if the run asked
+for them (`--token-ids`) and the server gave them: those of the whole reply stand with its first call. The mask is 0 for a call whose arguments were cut off: what stands there is what was
 written, and no call. ``tools`` is the JSON text of the schemas. Files are JSON Lines, or Parquet with
 the package pyarrow (messages are of its JSON type); `datasets` of Hugging Face reads both.
 
@@ -19,8 +21,9 @@ places are held). `read_rows` gives back equal rows from both kinds of file; the
 finished episode, so scores from them are the run's, and `rcb grade` takes such a file as it is. An
 "infra_error" says nothing about a model: its mask is 0 throughout.
 An episode whose trajectory is missing or damaged gives no row and is named in `Exported.problems`.
-Not covered: the prompts of agents that make the calls for their model, whose rows hold the assignment
-and the calls (`Exported.without_prompts` names them); tokens.
+Rows of agents that make the calls for their model hold the assignment and the calls (`Exported.without_prompts` names them);
+what these asked their model is another kind of row (`rcb_env.report.prompts`).
+Not covered: tokens (`rcb_env.report.tokens`).
 """
 
 from __future__ import annotations
@@ -35,10 +38,13 @@ from rcb_env.dataset.selection import Selection
 from rcb_env.env.actions import tool_schemas
 from rcb_env.env.rewards import RewardSpec, rewards_of
 from rcb_env.errors import StoreError, UsageError, unknown
-from rcb_env.report.rows import ABOUT, Row, writer_of
+from rcb_env.grading.verdict import Verdict
+from rcb_env.report.prompts import asked
+from rcb_env.report.rows import ABOUT, Row, clean, writer_of
 from rcb_env.report.scoring import Planned
 from rcb_env.report.stored_challenges import StoredChallenges
 from rcb_env.report.summary import plan_of
+from rcb_env.report.tokens import TOKENS, RowTokenizer
 from rcb_env.report.turns import Start, Step, read_turns
 from rcb_env.runs.store import INFRA, RunStore
 from rcb_env.wrappers.chat import SYSTEM, assistant
@@ -88,6 +94,8 @@ def export(
     reward: RewardSpec | None = None,
     arguments: Arguments = "objects",
     selection: Selection | None = None,
+    tokenizer: RowTokenizer | None = None,
+    prompts: bool = False,
     force: bool = False,
 ) -> Exported:
     """Write runs as training data. The file is there whole or, if no episode gives a row, not at all.
@@ -99,6 +107,8 @@ def export(
         reward: what steps earn; None: `rewards.sparse`.
         arguments: of tool calls: objects, or JSON text.
         selection: of which challenges; None: of all.
+        tokenizer: adds ``input_ids`` and ``labels`` to each row; not to pairs.
+        prompts: whether rows are the conversations that agents had with their models; not for pairs.
         force: whether an older file is replaced.
 
     Raises:
@@ -108,18 +118,31 @@ def export(
     if form not in FORMS:
         raise unknown("format", str(form), FORMS)
     path = Path(path)
-    writer = writer_of(path, form)  # before any work: it may be that there is no pyarrow
+    if form == "preference" and (tokenizer is not None or prompts):
+        raise UsageError(
+            "pairs are of episodes, and their trainer tokenizes them: leave out --tokenizer and --prompts"
+        )
+    more = [*(["conversation"] if prompts else []), *(TOKENS if tokenizer else [])]
+    writer = writer_of(path, form, more)  # before any work: it may be that there is no pyarrow
     if path.exists() and not force:
         raise UsageError(f"{path} is there already: add --force, or choose another --out")
     stores = [RunStore.open(run) for run in runs]
     made = Exported()
-    rows = rows_of(stores, form, reward=reward, arguments=arguments, selection=selection, made=made)
+    rows = rows_of(
+        stores,
+        form,
+        reward=reward,
+        arguments=arguments,
+        selection=selection,
+        prompts=prompts,
+        made=made,
+    )
     scratch = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with writer(scratch) as out:
             for row in rows:
-                out.write(row)
+                out.write({**row, **tokenizer.tokens(row)} if tokenizer else row)
                 made.rows += 1
         if made.rows:
             scratch.replace(path)
@@ -138,6 +161,7 @@ def rows_of(
     reward: RewardSpec | None = None,
     arguments: Arguments = "objects",
     selection: Selection | None = None,
+    prompts: bool = False,
     made: Exported | None = None,
 ) -> Iterator[Row]:
     """The rows of `export`, one at a time.
@@ -148,6 +172,7 @@ def rows_of(
         reward: what steps earn; None: `rewards.sparse`.
         arguments: of tool calls: objects, or JSON text.
         selection: of which challenges; None: of all.
+        prompts: see `export`.
         made: where episodes without a row are counted.
 
     Raises:
@@ -166,13 +191,12 @@ def rows_of(
             one = run.made(line, spec)
             if one is None:
                 continue
-            row = one.row
-            if form == "rl":
-                yield counted.taken(one)
-            elif row["status"] != "passed":
+            if form == "sft" and one.row["status"] != "passed":
                 counted.without("not solved")
-            elif not any(row["mask"]):
+            elif form == "sft" and not any(one.row["mask"]):
                 counted.without("no steps")
+            elif prompts:
+                yield from asked(one.row, run.store.trajectory_of(line), as_text=run.as_text)
             else:
                 yield counted.taken(one)
 
@@ -198,7 +222,7 @@ class _Run:
     ) -> None:
         self.store = store
         self._made = made
-        self._as_text = arguments == "text"
+        self.as_text = arguments == "text"
         config = store.record.get("config", {})
         self._max_steps = _whole(config.get("max_steps"))
         self._max_test_runs = _whole(config.get("max_test_runs"))
@@ -233,23 +257,31 @@ class _Run:
         trained = episode["status"] != INFRA
         messages = self._opening(start) if start else []
         mask, rewards = [0] * len(messages), [0.0] * len(messages)
-        for message, reward, written in self._turns(steps, earned[: len(steps)]):
+        progress: list[float | None] = [None] * len(messages)
+        sampled: list[dict[str, Any] | None] = [None] * len(messages)
+        for message, reward, step in self._turns(steps, earned[: len(steps)]):
             messages.append(message)
-            mask.append(int(trained and written))
+            mask.append(int(trained and step is not None and not step.cut_off))
             rewards.append(reward)
+            progress.append(step.part_passed if step else None)
+            sampled.append(step.sampled.model_dump() if step and step.sampled.ids else None)
+        if steps and trained:
+            progress[-2] = _final_part(episode.get("verdict"))
         lost = any(step.reasoning_lost for step in steps)
         shown = any(step.reasoning for step in steps)
         # An outside program may report tokens of reasoning without any call of a model.
         unseen = bool(episode["usage"].get("reasoning_tokens")) and not shown
         row = {
             "run": self._name,
-            **{name: _clean(episode.get(name)) for name in ABOUT},
+            **{name: clean(episode.get(name)) for name in ABOUT},
             "own_lines": self._own_lines.get(episode["challenge"]),
             "content_hash": episode["content_hash"],
-            "code": _clean(episode["code"]),
+            "code": clean(episode["code"]),
             "messages": messages,
             "mask": mask,
             "rewards": rewards,
+            "progress": progress,
+            "sampled": sampled,
             "reward": sum(earned),
             "tools": json.dumps(tool_schemas()),
         }
@@ -277,13 +309,13 @@ class _Run:
 
     def _opening(self, start: Start) -> list[dict[str, Any]]:
         budget = {"steps_left": self._max_steps, "test_runs_left": self._max_test_runs}
-        told = f"{_clean(start.text)}\n\n{left(budget)}"
+        told = f"{clean(start.text)}\n\n{left(budget)}"
         return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": told}]
 
     def _turns(
         self, steps: Sequence[Step], rewards: Sequence[float]
-    ) -> Iterator[tuple[dict[str, Any], float, bool]]:
-        """Each message, what it earned, and whether the model wrote it as it stands."""
+    ) -> Iterator[tuple[dict[str, Any], float, Step | None]]:
+        """Each message, what it earned, and its step, if the model wrote it."""
         tests_left = self._max_test_runs
         for number, (step, reward) in enumerate(zip(steps, rewards, strict=True)):
             action = step.called
@@ -292,26 +324,35 @@ class _Run:
                 "steps_left": self._max_steps - number - 1,
                 "test_runs_left": tests_left,
             }
-            told = f"{_clean(step.text)}\n\n{left(budget)}"
+            told = f"{clean(step.text)}\n\n{left(budget)}"
             if action is not None:
                 given = action.get("arguments")
                 call = {
-                    "tool": _clean(action["tool"]),
-                    "arguments": _clean(dict(given) if isinstance(given, Mapping) else {}),
+                    "tool": clean(action["tool"]),
+                    "arguments": clean(dict(given) if isinstance(given, Mapping) else {}),
                 }
                 id = f"call_{number}"
-                message = assistant(call, id=id, content=_clean(step.said))
-                if not self._as_text:
+                message = assistant(call, id=id, content=clean(step.said))
+                if not self.as_text:
                     message["tool_calls"][0]["function"]["arguments"] = call["arguments"]
                 answer = {"role": "tool", "tool_call_id": id, "content": told}
             else:
                 written = step.said or (step.action if isinstance(step.action, str) else "")
-                message = {"role": "assistant", "content": _clean(written)}
+                message = {"role": "assistant", "content": clean(written)}
                 answer = {"role": "user", "content": told}
             if step.reasoning:
-                message["reasoning_content"] = _clean(step.reasoning)
-            yield message, reward, not step.cut_off
-            yield answer, 0.0, False
+                message["reasoning_content"] = clean(step.reasoning)
+            yield message, reward, step
+            yield answer, 0.0, None
+
+
+def _final_part(verdict: Mapping[str, Any] | None) -> float | None:
+    """Of the cases of the final grading."""
+    if verdict is None:
+        return None
+    found = Verdict.from_dict(dict(verdict))
+    passed, cases = found.counts()
+    return passed / cases if cases else float(found.passed)
 
 
 def _whole(value: object) -> int:
@@ -376,14 +417,3 @@ def outcomes(rows: Iterable[Mapping[str, Any]]) -> list[Planned]:
     """What rows of the form "rl" say about a run, for `rcb_env.report.scoring.score`."""
     names = ("challenge", "paper", "lines", "sample", "status", "own_lines")
     return [Planned(**{name: row[name] for name in names}) for row in rows]
-
-
-def _clean(value: Any) -> Any:
-    """The same with texts that UTF-8 can carry; a model may have written half a character."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
-    if isinstance(value, dict):
-        return {_clean(name): _clean(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_clean(item) for item in value]
-    return value

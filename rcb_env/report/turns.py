@@ -28,12 +28,22 @@ class Start(_Record):
     text: str
 
 
+class Sampled(_Record):
+    """The tokens of a reply, where the server gave them."""
+
+    prompt_ids: list[int] = []
+    ids: list[int] = []
+    logprobs: list[float] = []
+    """Of ``ids``."""
+
+
 class _Reply(_Record):
     text: str | None = ""
     reasoning: str | None = ""
     tool_calls: list[Any] = []
     reasoning_items: list[Any] = []
     usage: dict[str, Any] = {}
+    sampled: Sampled = Sampled()
 
     @property
     def reasoned(self) -> bool:
@@ -65,6 +75,8 @@ class Step(_Record):
     said: str = ""
     """The model's words beside the call."""
     reasoning: str = ""
+    sampled: Sampled = Sampled()
+    """Of the whole reply."""
     unasked: bool = False
     """An agent made this call for its model, which was asked something else."""
     reasoning_lost: bool = False
@@ -75,6 +87,15 @@ class Step(_Record):
         """The action, if it names a tool, be it one that exists or not."""
         named = isinstance(self.action, Mapping) and isinstance(self.action.get("tool"), str)
         return self.action if named and self.action["tool"] else None
+
+    @property
+    def part_passed(self) -> float | None:
+        """Of the cases of its test run; None: nothing was tested, or nobody counted."""
+        if self.tests is None or self.tests.status is None:
+            return None
+        if self.tests.status == "passed":
+            return 1.0
+        return self.tests.passed / self.tests.total if self.tests.total else None
 
     @property
     def cut_off(self) -> bool:
@@ -121,6 +142,12 @@ def _with_words(step: Step, reply: _Reply | None) -> Step:
     if reply is None:
         return step
     own = bool(reply.tool_calls) or step.called is None
-    words = {"said": reply.text or "", "reasoning": reply.reasoning or ""} if own else {}
+    words: dict[str, Any] = {}
+    if own:
+        words = {
+            "said": reply.text or "",
+            "reasoning": reply.reasoning or "",
+            "sampled": reply.sampled,
+        }
     lost = reply.reasoned and not words.get("reasoning")
     return step.model_copy(update={**words, "unasked": not own, "reasoning_lost": lost})

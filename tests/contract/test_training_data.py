@@ -371,3 +371,89 @@ def test_a_run_without_its_trajectories_is_refused_and_single_ones_are_named(
 
 def _episodes(store: RunStore) -> list[dict[str, Any]]:
     return [line["episode"] for line in store.latest()]
+
+
+def test_tokens_that_a_server_gave_and_the_part_that_passed_stand_with_each_message(
+    model_server: Any, tmp_path: Path
+) -> None:
+    code = load_dataset().challenge(CHALLENGES[0]).reference
+
+    def by_token(ids: list[int], *calls: tuple[str, Any]) -> Any:
+        """As vLLM answers who asks for token ids."""
+
+        def play(exchange: Any) -> None:
+            made = model_server.calls(*calls)
+            kept: dict[str, Any] = {}
+            made(_Kept(kept))
+            body = kept["body"]
+            body["prompt_token_ids"] = [1, 2, 3]
+            body["choices"][0]["token_ids"] = ids
+            told = [{"token": "x", "logprob": -0.5 * id} for id in ids]
+            body["choices"][0]["logprobs"] = {"content": told}
+            exchange.send(200, body)
+
+        return play
+
+    model_server.plays(
+        by_token([7, 8], ("write_region", {"code": code}), ("run_tests", {})),
+        model_server.calls(("submit", {})),
+    )
+    model = ModelSettings("m", base_url=model_server.url, token_ids=True)
+    config = RunConfig(agent="tools", model=model, challenges=(CHALLENGES[0],))
+    with open_run(config, tmp_path / "run") as store:
+        run_experiment(config, store)
+    assert model_server.requests[0]["body"]["return_token_ids"] is True
+    assert model_server.requests[0]["body"]["logprobs"] is True
+    for kind in ("jsonl", "parquet"):
+        export([tmp_path / "run"], "rl", tmp_path / f"rows.{kind}")
+        (row,) = read_rows(tmp_path / f"rows.{kind}")
+        sampled = {"prompt_ids": [1, 2, 3], "ids": [7, 8], "logprobs": [-3.5, -4.0]}
+        assert row["sampled"] == [None, None, sampled, *[None] * 5]
+        assert row["progress"] == [None, None, None, None, 1.0, None, 1.0, None]
+    export([tmp_path / "run"], "rl", tmp_path / "asked.jsonl", prompts=True)
+    (asked,) = read_rows(tmp_path / "asked.jsonl")
+    roles = [message["role"] for message in asked["messages"]]
+    assert roles == ["user", "assistant", "tool", "tool", "assistant"]
+    assert asked["mask"] == [0, 1, 0, 0, 1]
+    assert asked["sampled"] == [None, sampled, None, None, None]
+    assert json.loads(asked["tools"])
+
+
+class _Kept:
+    """An exchange that keeps what it would send."""
+
+    def __init__(self, kept: dict[str, Any]) -> None:
+        self._kept = kept
+
+    def send(self, _status: int, body: Any, *_: Any) -> None:
+        self._kept["body"] = body
+
+
+def test_what_agents_asked_their_models_is_a_kind_of_row(run: Path, tmp_path: Path) -> None:
+    """Of agents that make the calls for their model, rows had the calls and not the prompts."""
+    rows: dict[bool, list[Any]] = {}
+    for prompts in (False, True):
+        for kind in ("jsonl", "parquet"):
+            path = tmp_path / f"{prompts}.{kind}"
+            export([run], "rl", path, reward=reward_spec("sparse:step_cost=0.5"), prompts=prompts)
+            assert rows.setdefault(prompts, list(read_rows(path))) == list(read_rows(path))
+    assert len(rows[True]) == len(rows[False])  # repair has one conversation an episode
+    for plain, asked in zip(rows[False], rows[True], strict=True):
+        calls = [
+            record
+            for line in RunStore.open(run).latest()
+            if (line["episode"]["challenge"], line["episode"]["sample"])
+            == (asked["challenge"], asked["sample"])
+            for record in JsonLines(run / line["trajectory"]).read()
+            if record["kind"] == "model_call"
+        ]
+        said = [m["content"] for m in asked["messages"] if m["role"] == "assistant"]
+        assert said == [call["reply"]["text"] for call in calls]
+        assert [m for m in asked["messages"] if m["role"] != "assistant"] == [
+            message for call in calls for message in call["messages"]
+        ]
+        assert asked["mask"] == [int(m["role"] == "assistant") for m in asked["messages"]]
+        assert asked["reward"] == plain["reward"] == sum(asked["rewards"])
+        assert asked["tools"] == "[]"
+    with pytest.raises(UsageError, match="--prompts"):
+        export([run], "preference", tmp_path / "pairs.jsonl", prompts=True)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rcb_agents.apis import openai
-from rcb_agents.apis.fields import count, given, mapping, mappings, text_of, usd
+from rcb_agents.apis.fields import count, given, mapping, mappings, text_of, usd, whole_numbers
 from rcb_agents.apis.forms import (
     Answer,
     Api,
@@ -37,6 +37,8 @@ def _body(request: Request) -> dict[str, Any]:
         limit: request.max_tokens,
         "reasoning_effort": request.settings.reasoning_effort,
         "tools": list(request.tools) or None,
+        "logprobs": request.settings.token_ids or None,
+        "return_token_ids": request.settings.token_ids or None,  # vLLM's name
     }
     sent = [_message(message, request.without) for message in request.conversation]
     return {"model": request.model, "messages": sent, **given(wanted)}
@@ -93,6 +95,7 @@ def _read(data: Mapping[str, Any]) -> Answer | Failed | None:
         refusal=text_of(message.get("refusal")) or None,
         tool_calls=requests((call.get("id"), mapping(call.get("function"))) for call in calls),
         came_with=_came_with(message, calls) if calls else {},
+        sampled=_sampled(data, choice),
         id=text_of(data.get("id")) or None,
         prompt_tokens=count(counts.get("prompt_tokens")),
         cached_tokens=count(
@@ -104,6 +107,22 @@ def _read(data: Mapping[str, Any]) -> Answer | Failed | None:
         reasoning_tokens=count(made.get("reasoning_tokens")),
         cost_usd=_cost(counts),
     )
+
+
+def _sampled(data: Mapping[str, Any], choice: Mapping[str, Any]) -> dict[str, Any]:
+    """The tokens that the model read and wrote, as vLLM gives them."""
+    ids = whole_numbers(choice.get("token_ids"))
+    if not ids:
+        return {}
+    listed = [
+        each.get("logprob") for each in mappings(mapping(choice.get("logprobs")).get("content"))
+    ]
+    logprobs = [each for each in listed if isinstance(each, float | int)]
+    return {
+        "prompt_ids": whole_numbers(data.get("prompt_token_ids")),
+        "ids": ids,
+        "logprobs": [float(each) for each in logprobs] if len(logprobs) == len(ids) else [],
+    }
 
 
 def _reasoning(message: Mapping[str, Any]) -> str:

@@ -44,6 +44,12 @@ def count(*values: object) -> int | None:
     return None
 
 
+def whole_numbers(value: object) -> list[int]:
+    """A list of whole numbers; empty for anything else."""
+    numbers = value if isinstance(value, list) else []
+    return numbers if all(type(each) is int for each in numbers) else []
+
+
 def usd(value: object) -> float | None:
     """An amount of money, if it is one."""
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -87,6 +87,8 @@ class Answer:
     tool_calls: tuple[ToolRequest, ...] = ()
     came_with: Mapping[str, Any] = field(default_factory=dict)
     """What the API wants to see again with this reply, in a form of its own."""
+    sampled: Mapping[str, Any] = field(default_factory=dict)
+    """See `Reply.sampled`."""
     id: str | None = None
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
