@@ -30,7 +30,7 @@ from rcb_env.runs.store import RunStore
 _ROWS = 8  # of a table by effort
 _SHOWN = 5  # names in one warning
 # What a comparison is about, or follows from what is planned, or stands under other keys too.
-_NOT_SETTINGS = ("agent", "agent_settings", "model", "challenges", "pairs")
+_NOT_SETTINGS = ("agent", "agent_settings", "model", "challenges", "pairs", "imported", "regraded")
 
 
 def _of(*path: str) -> Callable[[Mapping[str, Any]], float | None]:

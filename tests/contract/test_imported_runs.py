@@ -94,6 +94,7 @@ def test_stored_completions_are_graded_again_and_differences_have_a_cause(tmp_pa
     assert {state: n for state, n in report["states"].items() if n} == {"passed": 3, "failed": 1}
     pair = json.loads(rcb("compare", before, after, "--json"))
     found = {(one["challenge"], one["sample"]): one for one in pair["disagreements"]}
+    assert not any("differ in more than" in told for told in pair["comparison"]["warnings"])
     assert {key: (one["a"], one["b"], one["cause"]) for key, one in found.items()} == {
         ("tiny/scale", 0): ("failed", "passed", "a word in the output"),
         ("tiny/shift", 0): ("infra_error", "passed", "could not be graded"),
