@@ -109,6 +109,10 @@ def _of_group(
     for name, inner in table.items():
         words = (*above, name)
         command = group.commands.get(name)
+        if command is None and not isinstance(inner, dict):
+            raise UsageError(
+                f"{path}: {'.'.join(words)} is no table of a command: write it below one, such as [run]"
+            )
         if command is None:
             wrong = unknown("command", name, group.commands, where="rcb --help")
             raise UsageError(f"{path}: [{'.'.join(words)}]: {wrong}")
@@ -209,7 +213,12 @@ def config(context: click.Context, command: tuple[str, ...], as_json: bool) -> N
     if command:
         rows = list(_all_of(root.command, command, rows))
     told = [
-        (words, key, without_credentials(str(value)) if key == "base-url" else value, source)
+        (
+            words,
+            key,
+            without_credentials(value) if key == "base-url" and isinstance(value, str) else value,
+            source,
+        )
         for words, key, value, source in rows
     ]
     if as_json:

@@ -61,6 +61,8 @@ def test_config_says_where_each_value_is_from(tmp_path: Path) -> None:
     assert f"run --workers = 8  ({path})" in lines
     assert "run --max-steps = 50  (default)" in lines
     assert not any("secret" in line for line in lines)
+    without = _rcb("--no-config", "config", "run", folder=tmp_path).stdout.splitlines()
+    assert "run --base-url = null  (default)" in without
     nothing = _rcb("--no-config", "config", folder=tmp_path)
     assert nothing.stdout == ""
 
@@ -98,7 +100,7 @@ def test_the_nearest_file_counts_up_to_the_repository_and_no_further(tmp_path: P
         ("[run]\nwokers = 8\n", ["[run] wokers", "Did you mean workers", "rcb run --help"]),
         ("[run]\nmax_steps = 8\n", ["[run] max_steps", "max-steps"]),
         ("[rum]\nworkers = 8\n", ["[rum]", "Did you mean run"]),
-        ("workers = 8\n", ["unknown command 'workers'"]),
+        ("workers = 8\n", ["workers is no table of a command", "[run]"]),
         ("run = 8\n", ["run is no table", "[run]"]),
         ('[run]\nworkers = "many"\n', ["[run] workers", "'many'", "--no-config"]),
         ("[run]\nworkers = 2.5\n", ["[run] workers", "'2.5'"]),
