@@ -1,10 +1,8 @@
-"""Several missing parts at once, played by every kind of agent and graded in boxes."""
+"""Several missing parts at once: graded in boxes, played, and at the command line; test_agents_at_every_scope.py has the rest."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -13,14 +11,11 @@ from typing import Any
 
 import gymnasium
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
 
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Challenge, Dataset
 from rcb_env.env.environment import ResearchCodeEnv
 from rcb_env.env.settings import Budgets, Rules
-from rcb_env.env.vector import ChallengeVectorEnv
 from rcb_env.grading.grader import Grader
 from rcb_env.play.agent import ModelSettings, Task
 from rcb_env.play.episode import play_episode
@@ -29,51 +24,10 @@ from rcb_env.play.registry import make_agent
 from rcb_env.runs.store import RunStore
 from rcb_env.view.catalog import Catalog
 from rcb_env.view.pages import Pages
+from tests.two_files import FILES
 
 Server = Any  # its class lives in conftest.py, which cannot be imported from here
 ID = "small@paper"
-SCALE = '''"""Scaling."""
-
-
-def scale(x, factor):
-    """Multiply, then add one."""
-    # <paper2code name="scale">
-    return x * factor + 1
-    # </paper2code name="scale">
-
-
-def shift(x):
-    # <paper2code name="shift">
-    return x - 1
-    # </paper2code name="shift">
-'''
-TWICE = """from scaling import scale
-
-
-class Twice:
-    def __init__(self, factor):
-        # <paper2code name="remember">
-        self.factor = factor
-        # </paper2code name="remember">
-
-    def __call__(self, x):
-        return scale(scale(x, self.factor), self.factor)
-"""
-CASES = """
-from rcb_env.cases import case
-
-@case(seeds=2, covers=["src/scaling.py"])
-def scales(tree, rng):
-    return tree.load("scaling").scale(float(rng.numpy.normal()), 2.5)
-
-@case(seeds=1, covers=["src/scaling.py"])
-def shifts(tree, rng):
-    return tree.load("scaling").shift(float(rng.numpy.normal()))
-
-@case(seeds=2, covers=["src/twice.py"])
-def twice(tree, rng):
-    return tree.load("twice").Twice(float(rng.numpy.normal()))(2.0)
-"""
 RIGHT = {
     "scale": "    return x * factor + 1\n",
     "shift": "    return x - 1\n",
@@ -97,8 +51,7 @@ WRONG = {**RIGHT, "shift": "    return x + 1\n"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, write_paper: Callable[..., Path]) -> Path:
-    files = {"src/scaling.py": SCALE, "src/twice.py": TWICE, "tests/cases.py": CASES}
-    folder = write_paper(tmp_path_factory.mktemp("papers") / "small", files).parent
+    folder = write_paper(tmp_path_factory.mktemp("papers") / "small", FILES).parent
     (folder / "papers.yaml").write_text("name: tiny\npapers: [small]\n")
     return folder
 
@@ -368,39 +321,6 @@ def test_the_share_of_cases_can_be_the_reward(folder: Path, grader: Grader) -> N
     env.close()
 
 
-def test_a_vector_plays_several_scopes_of_answers(dataset: Dataset, grader: Grader) -> None:
-    envs = ChallengeVectorEnv(2, challenge=ID, dataset=dataset, grader=grader)
-    envs.reset(seed=0)
-    codes = (text(**RIGHT), text(**WRONG))
-    envs.step([{"tool": "write_region", "arguments": {"code": code}} for code in codes])
-    _, rewards, *_ = envs.step([{"tool": "submit", "arguments": {}}] * 2)
-    assert list(rewards) == [1.0, 0.0]
-    envs.close()
-
-
-def test_a_client_plays_it_over_mcp(folder: Path, tmp_path: Path) -> None:
-    server = StdioServerParameters(
-        command=sys.executable,
-        args=[
-            *("-m", "rcb_env.cli", "serve", ID, "--mcp", "--dataset", str(folder)),
-            *("--out", "run"),
-        ],
-        env=dict(os.environ),
-        cwd=tmp_path,
-    )
-
-    async def main() -> None:
-        with (tmp_path / "stderr").open("a") as errors:
-            async with Client(stdio_client(server, errlog=errors)) as client:
-                assert "- shift: src/scaling.py" in (client.instructions or "")
-                await client.call_tool("write_region", {"code": text(**RIGHT)})
-                await client.call_tool("submit", {})
-
-    asyncio.run(asyncio.wait_for(main(), 120))
-    (line,) = RunStore.open(tmp_path / "run").latest()
-    assert (line["episode"]["challenge"], line["episode"]["status"]) == (ID, "passed")
-
-
 # --- the command line -------------------------------------------------------------------------
 
 
@@ -477,12 +397,12 @@ def test_the_check_finds_a_region_that_no_case_needs(
         done = rcb("check", "--dataset", str(folder), "--scope", scope, "--no-cache", cwd=tmp_path)
         assert done.returncode == 0, done.stdout + done.stderr
         assert f"small@{scope}: certified" in done.stdout
-    extra = TWICE.replace(
+    extra = FILES["src/twice.py"].replace(
         "        # <paper2code",
         '        self.x = 0\n        # <paper2code name="more">\n        self.more = 1\n'
         '        # </paper2code name="more">\n        # <paper2code',
     )
-    files = {"src/scaling.py": SCALE, "src/twice.py": extra, "tests/cases.py": CASES}
+    files = {**FILES, "src/twice.py": extra}
     other = write_paper(tmp_path / "weak" / "small", files)
     done = rcb("check", "--dataset", str(other), "--scope", "paper", "--no-cache", cwd=tmp_path)
     assert done.returncode == 1

@@ -7,7 +7,7 @@ import itertools
 from typing import get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rcb_env.dataset.loading import load_dataset
@@ -42,12 +42,13 @@ WORTHS = st.builds(
 def test_who_fails_more_never_earns_more(
     one: list[bool], two: list[bool], worth: Worth, weighted: bool
 ) -> None:
+    assume(not all(one))  # then it did not fail for its cases
     both = [a and b for a, b in zip(one, two, strict=True)]
     less, more = (
         worth.share(Outline.of(verdict(*results)), weighted=weighted) for results in (both, one)
     )
     assert 0 <= less <= more
-    assert more < 1  # all cases passed and still it failed: that is no pass
+    assert more < 1
     passed = Outline.of(verdict(*one, status="passed"))
     assert worth.share(passed, weighted=weighted) == 1
 
@@ -65,6 +66,10 @@ def test_free_cases_pay_nothing_and_cost_when_they_fail() -> None:
     assert earned == 5 / 6
     assert worth.share(Outline.of(verdict(False, *[True] * 7))) == 6 / 7
     assert worth.share(Outline.of(verdict(False, False, *[True] * 6))) == 6 / 8
+
+
+def test_who_failed_with_every_case_passed_earns_nothing() -> None:
+    assert Worth().share(Outline.of(verdict(*[True] * 8))) == 0.0
 
 
 def test_a_case_that_every_fault_passes_pays_little() -> None:
