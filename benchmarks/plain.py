@@ -65,7 +65,7 @@ if len(sys.argv) > 2:
         once(cases, checks)
         print("done", flush=True)
 """
-_NEEDED = ("errors.py", "cases.py", "runner")
+_NEEDED = ("errors.py", "cases.py", "outputs.py", "runner")
 
 
 class Plain:
