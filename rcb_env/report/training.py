@@ -86,6 +86,9 @@ class Exported:
         self.left_out[reason] = self.left_out.get(reason, 0) + 1
 
 
+_DIGITS = 6  # of shares: some readers of JSON keep ten, so more would not survive them
+
+
 def export(
     runs: Sequence[str | Path],
     form: Form,
@@ -280,7 +283,7 @@ class _Run:
             "messages": messages,
             "mask": mask,
             "rewards": rewards,
-            "progress": progress,
+            "progress": [part if part is None else round(part, _DIGITS) for part in progress],
             "sampled": sampled,
             "reward": sum(earned),
             "tools": json.dumps(tool_schemas()),
