@@ -115,8 +115,7 @@ class ClusterGrader(_Elsewhere):
 
     def describe(self, images: Iterable[str]) -> dict[str, Any]:  # noqa: ARG002 - known since `ready`
         """The nodes, and the boxes of each."""
-        nodes = {m.name: dict(m.ready.boxes) for m in self._members.working() if m.ready}
-        return {"name": "cluster", "nodes": nodes}
+        return self._members.describe()
 
     def close(self) -> None:
         """End every box. Idempotent."""

@@ -132,10 +132,11 @@ class Members:
                     f"node {member.name}: its process ended; its work is done again elsewhere"
                 )
 
-    def working(self) -> list[Member]:
-        """The nodes that are used."""
+    def describe(self) -> dict[str, Any]:
+        """What a run records: the nodes that are used, and the boxes of each."""
         with self._changed:
-            return self._working()
+            nodes = {one.name: dict(one.ready.boxes) for one in self._working() if one.ready}
+        return {"name": "cluster", "nodes": nodes}
 
     def close(self) -> None:
         """End what the nodes do for this driver, and their boxes. Idempotent."""

@@ -172,10 +172,6 @@ class Node:
         self._asked = 0
         self._players = threading.local()
 
-    def pid(self) -> int:
-        """Of this actor's process."""
-        return os.getpid()
-
     def equip(self, variables: Mapping[str, str]) -> None:
         """Take over what model servers are reached with."""
         os.environ.update(variables)
