@@ -67,11 +67,11 @@ class Cluster:
             limits = Unlimited()
 
         def play(job: Job, trajectory: Trajectory) -> Episode:
-            paper = self._papers.paper(job.challenge)
-            order = Order(
-                self._config, paper, job.challenge.id, job.sample, job.seed, job.key, limits
-            )
-            with self._members.lease(paper.content_hash) as member:
+            with self._members.lease(job.challenge.paper.content_hash) as member:
+                paper = self._papers.paper(job.challenge)
+                order = Order(
+                    self._config, paper, job.challenge.id, job.sample, job.seed, job.key, limits
+                )
                 played = self._play(order, member, job)
             for kind, payload in played.records:
                 trajectory.record(kind, payload)

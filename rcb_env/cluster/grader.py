@@ -35,12 +35,16 @@ class _Elsewhere(Grader):
         self._settings = dict(settings)
         self._papers = Sender()
 
-    def _answer(self, query: Query) -> Any:
+    def _answer(self, challenge: Challenge, query: Callable[[], Query]) -> Any:
+        """What somebody answers; the query is made, and its paper sent, once it is known who."""
         raise NotImplementedError
 
     def _ask(self, method: str, challenge: Challenge, **options: object) -> Any:
-        paper = self._papers.paper(challenge)
-        return self._answer(Query(method, paper, challenge.id, options, self._settings))
+        def query() -> Query:
+            paper = self._papers.paper(challenge)
+            return Query(method, paper, challenge.id, options, self._settings)
+
+        return self._answer(challenge, query)
 
     def grade(self, challenge: Challenge, code: str, *, final: bool) -> Verdict:
         """As a `Grader` does."""
@@ -122,12 +126,12 @@ class ClusterGrader(_Elsewhere):
         if self._own:
             self._members.close()
 
-    def _answer(self, query: Query) -> Any:
+    def _answer(self, challenge: Challenge, query: Callable[[], Query]) -> Any:
         lost: BaseException | None = None
         for _ in range(_TRIES):
-            with self._members.lease(query.paper.content_hash) as member:
+            with self._members.lease(challenge.paper.content_hash) as member:
                 try:
-                    return _get(member.actor, query)
+                    return _get(member.actor, query())
                 except LOST as error:
                     self._members.lost(member)
                     lost = error
@@ -180,16 +184,14 @@ class NodeGrader(_Elsewhere):
     def close(self) -> None:
         """Nothing: the boxes are the node's, and others use them."""
 
-    def _ask(self, method: str, challenge: Challenge, **options: object) -> Any:
+    def _answer(self, challenge: Challenge, query: Callable[[], Query]) -> Any:
         self._actor(self._home, [challenge.paper.image])
-        return super()._ask(method, challenge, **options)
-
-    def _answer(self, query: Query) -> Any:
+        asked = query()
         lost: BaseException | None = None
         for _ in range(_TRIES):
             try:
-                answer = _get(self._actors[self._home], replace(query, wait=False))
-                return self._spilt(query) if isinstance(answer, Busy) else answer
+                answer = _get(self._actors[self._home], replace(asked, wait=False))
+                return self._spilt(asked) if isinstance(answer, Busy) else answer
             except LOST as error:
                 lost = error
                 self._actors[self._home] = actor(_node(self._home), "auto")

@@ -5,6 +5,8 @@ Guarantees:
   anew, some times.
 - A node whose software differs from the driver's, or whose sandbox does not work, is named once, with the reason, and not
   used. When no node is left that works or may come to work, whoever waits gets one error with all reasons.
+- When `close` returns, no thread of its own or with a lease asks Ray any more, which would end the whole process once Ray is
+  shut down.
 - Who works on a paper prefers nodes that did so before, as long as they have room.
 Not covered: what is done on a node (`node.py`).
 """
@@ -31,6 +33,7 @@ LOST = (
 NODES = 32
 """That a cluster may grow to while something goes on: so many times what a node does at once is under way at most."""
 _LOOK_S = 1.0
+_END_S = 20.0  # for calls that are under way when their actors are killed
 _STARTS = 5  # of a node's process, before it is given up
 _COLD = 0.25  # how much fuller a node may be that knows the paper
 
@@ -43,7 +46,7 @@ class Member:
         name: for people.
         state: "new" is still to be tried, as is one whose process ended; "gone" has left the cluster.
         trouble: why it is not used.
-        actor: of one that works.
+        actor: of one that works, or is tried.
         ready: what it said of itself.
         in_use: how many things it does for this driver.
         papers: content hashes of what it has worked on.
@@ -81,6 +84,7 @@ class Members:
         self._changed = threading.Condition()
         self._over = threading.Event()
         self._failure: BaseException | None = None
+        self._calls = 0  # under way, of whoever asks Ray
         self._watcher = threading.Thread(target=self._watch, daemon=True, name="rcb-cluster")
 
     def open(self, images: Sequence[str]) -> None:
@@ -107,6 +111,7 @@ class Members:
             SandboxUnavailable: no node works any more.
         """
         with self._changed:
+            self._refuse_if_over()
             while not (free := [m for m in self._working() if m.in_use < self._room]):
                 self._refuse_if_hopeless()
                 self._changed.wait()
@@ -115,17 +120,21 @@ class Members:
             )
             member.in_use += 1
             member.papers.add(paper)
+            self._calls += 1
         try:
             yield member
         finally:
             with self._changed:
                 member.in_use -= 1
+                self._calls -= 1
                 self._changed.notify()  # there is room for one more
+                if self._over.is_set():
+                    self._changed.notify_all()
 
     def lost(self, member: Member) -> None:
         """Take note that a node's process is gone."""
         with self._changed:
-            if member.state == "working":
+            if member.state == "working" and not self._over.is_set():
                 member.state, member.actor = "new", None
                 member.papers.clear()
                 self._tell(
@@ -142,15 +151,17 @@ class Members:
         """End what the nodes do for this driver, and their boxes. Idempotent."""
         if self._over.is_set():
             return
-        self._over.set()
         with self._changed:
-            actors = [member.actor for member in self._working()]
+            self._over.set()
+            actors = [one.actor for one in self._members.values() if one.actor is not None]
             self._changed.notify_all()
         with contextlib.suppress(Exception):
             ray.wait([one.close.remote() for one in actors], num_returns=len(actors), timeout=10)
         for one in actors:
             with contextlib.suppress(Exception):
                 ray.kill(one)
+        with self._changed:
+            self._changed.wait_for(lambda: self._calls == 0, timeout=_END_S)
 
     # --- inside -------------------------------------------------------------------------------
 
@@ -160,24 +171,44 @@ class Members:
     def _refuse_if_hopeless(self) -> None:
         if self._failure is not None:
             raise SandboxUnavailable(f"the cluster {self._where} does not answer: {self._failure}")
-        if self._over.is_set():
-            raise SandboxUnavailable("the run is over")
+        self._refuse_if_over()
         there = [member for member in self._members.values() if member.state != "gone"]
         if self._members and all(member.state == "refused" for member in there):
             raise unavailable({member.name: member.trouble for member in there}, self._where)
 
+    def _refuse_if_over(self) -> None:
+        if self._over.is_set():
+            raise SandboxUnavailable("the run is over")
+
+    @contextlib.contextmanager
+    def _call(self) -> Iterator[None]:
+        """While Ray is asked by a thread of ours."""
+        with self._changed:
+            self._refuse_if_over()
+            self._calls += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._calls -= 1
+                self._changed.notify_all()
+
     def _watch(self) -> None:
-        while not self._over.is_set():
+        with contextlib.suppress(SandboxUnavailable):  # it is over
+            while self._failure is None:
+                self._look()
+                self._over.wait(_LOOK_S)
+
+    def _look(self) -> None:
+        """See who is there now."""
+        with self._call():
             try:
                 nodes = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
             except Exception as error:  # noqa: BLE001 - told to whoever waits
-                with self._changed:
-                    self._failure = error
-                    self._changed.notify_all()
+                self._failure = error
                 return
-            with self._changed:
-                self._take(nodes)
-            self._over.wait(_LOOK_S)
+        with self._changed:
+            self._take(nodes)
 
     def _take(self, nodes: dict[str, Any]) -> None:
         """Take note of who is there now."""
@@ -191,13 +222,20 @@ class Members:
             if member.state == "new":
                 member.state = "tried"
                 member.starts += 1
-                threading.Thread(target=self._try, args=(member, node), daemon=True).start()
+                threading.Thread(target=self._admit, args=(member, node), daemon=True).start()
+
+    def _admit(self, member: Member, node: dict[str, Any]) -> None:
+        with contextlib.suppress(SandboxUnavailable), self._call():  # it is over
+            self._try(member, node)
 
     def _try(self, member: Member, node: dict[str, Any]) -> None:
         """Start a node's actor, and find out whether it can be used."""
-        started, ready, trouble, ended = None, None, "", False
+        ready, trouble, ended = None, "", False
         try:
             started = actor(node, self._sandbox)
+            with self._changed:
+                self._refuse_if_over()
+                member.actor = started
             # Not as a runtime environment: Ray writes these to its logs.
             started.equip.options(concurrency_group="ask").remote(keys())
             ready = ray.get(started.ready.options(concurrency_group="ask").remote(self._images))
@@ -213,12 +251,12 @@ class Members:
                 return  # it left meanwhile
             member.ready, member.trouble = ready, trouble
             if trouble:
-                member.state = "refused"
+                member.state, member.actor = "refused", None
                 self._tell(f"node {member.name} is not used: {trouble}")
             elif ended:
-                member.state = "new"
+                member.state, member.actor = "new", None
             else:
-                member.state, member.actor = "working", started
+                member.state = "working"
             self._changed.notify_all()
 
 
