@@ -209,6 +209,8 @@ def _check(
     agent, arms = given["agent"], given["arms"]
     if given["batch"] and given["cluster"]:
         raise UsageError("a batch is asked by this machine: leave out --cluster, or --batch")
+    if given["cluster"] and (arms or there):
+        raise UsageError("--cluster is for one agent, not for --arms: make a run for each arm")
     if given["batch"] and (arms or there):
         raise UsageError("--batch is for one agent, not for --arms")
     if agent and arms:

@@ -87,6 +87,11 @@ def _one_line(done: subprocess.CompletedProcess[str], *words: str) -> None:
         (["run", "--agent", "refrence"], ["refrence", "reference", "rcb list agents"]),
         (["run", "--agent", "single-shot"], ["single-shot", "--model"]),
         (["run", "--agent", "noop", "--model", "m"], ["noop", "--model"]),
+        (["run", "--arms", "noop,reference", "--cluster", "local:2"], ["--cluster", "--arms"]),
+        (
+            ["run", "--agent", "single-shot", "--batch", "--cluster", "auto"],
+            ["--cluster", "--batch"],
+        ),
         (
             ["run", "--agent", "noop", "--base-url", "http://127.0.0.1:9/v1"],
             ["--base-url", "--model"],
