@@ -28,7 +28,7 @@ def test_code_that_ends_its_container_for_memory_twice_is_out_of_memory(
         monkeypatch.setattr(grader._fleet.maker, "start", counted)
         large = challenge.reference + "    # " + "x" * 120 * MIB + "\n"  # its runner has to hold it
         verdict = grader.grade(challenge, large, final=True)
-        assert (verdict.status, verdict.error_class) == ("out_of_memory", None)
+        assert (verdict.status, verdict.error_class) == ("out_of_memory", "memory")
         assert verdict.message == "the tests used more memory than they may"
         # Twice for the code, and once to see that a box works without it.
         assert len(started) == 3
