@@ -76,7 +76,7 @@ def _config(url: str, episodes: int) -> RunConfig:
         model=told,
         challenges=(CHALLENGE,),
         samples=episodes,
-        workers=episodes // 4,
+        workers=max(1, episodes // 4),
     )
 
 
