@@ -22,7 +22,6 @@ from benchmarks import (
     oracle,
     scopes,
     steps,
-    stored,
     summary,
     waiting,
 )
@@ -39,7 +38,6 @@ NAMES = (
     "oracle",
     "scopes",
     "waiting",
-    "stored",
     "cluster",
     "leaks",
 )
@@ -108,8 +106,6 @@ def main(
             result = oracle.run(usable, quick=quick)
         elif name == "scopes":
             result = scopes.run(usable, quick=quick)
-        elif name == "stored":
-            result = stored.run(quick=quick)
         elif name == "leaks":
             result = leaks.run(usable, quick=quick)
         elif name == "cluster":

@@ -45,3 +45,16 @@ def twice(tree, rng):
     return tree.load("twice").Twice(float(rng.numpy.normal()))(2.0)
 """
 FILES = {"src/scaling.py": SCALE, "src/twice.py": TWICE, "tests/cases.py": CASES}
+VARIANTS = """
+knobs:
+- name: offset
+  about: what is added
+  choices: {one: [add one], two: [add two]}
+  pieces:
+  - {file: paper.md, reads: {one: then add one, two: then add two}}
+  - {file: src/scaling.py, reads: {one: then add one, two: then add two}}
+  - {file: src/scaling.py, reads: {one: + 1, two: + 2}}
+names:
+  factor: [by, times]
+"""
+"""Its knobs; its text says "then add one", once."""

@@ -12,6 +12,7 @@ as their author says. What is wrong becomes a `Problem` with file and line.
     answers.py      answers other than the reference, right and wrong ones
     open.py         what an open challenge has to meet
     joint.py        what challenges of several regions have to meet
+    variants.py     what variants have to meet; variant_texts.py: without running them
     suites.py       papers in the public layout
     nothing.py      what partial credit can be had without trying
     certificate.py  what was found, and the file of it that is committed with a data set

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +10,21 @@ from typing import TYPE_CHECKING
 import click
 
 from rcb_env.cli import completion, options
-from rcb_env.cli.output import echo
-from rcb_env.errors import counted
+from rcb_env.cli.check_output import (
+    Told,
+    print_certificate,
+    print_open,
+    print_sums,
+    print_survey,
+    print_variants,
+    standing_of,
+)
 
 if TYPE_CHECKING:
     from rcb_env.certify import Certificate, CertificateFile, Depth
     from rcb_env.certify.open import OpenReport
-    from rcb_env.certify.suites import Kind, SuiteReport
-    from rcb_env.cli.progress import Progress
+    from rcb_env.certify.suites import SuiteReport
+    from rcb_env.certify.variants import VariantReport
     from rcb_env.dataset.papers import Dataset, Paper
     from rcb_env.grading.grader import Grader
 
@@ -27,6 +33,11 @@ if TYPE_CHECKING:
 @click.argument("papers", nargs=-1, metavar="[PAPER]...", shell_complete=completion.papers)
 @options.dataset
 @options.scope
+@click.option(
+    "--variants",
+    is_flag=True,
+    help="Look at the variants that papers declare, every choice of every knob, and not at the papers as published.",
+)
 @click.option(
     "--full",
     is_flag=True,
@@ -56,6 +67,7 @@ def check(
     papers: Sequence[str],
     dataset: str,
     scope: str | None,
+    variants: bool,
     full: bool,
     certificate: Path | None,
     sandbox: str,
@@ -83,6 +95,10 @@ def check(
     other answers well above it, the first idea at most half as much, and answers that do not try below the baseline. A
     light check asks only for this order, on fewer problems.
 
+    With --variants the check looks at every choice of every knob of a paper's variants.yaml alone, and at some
+    combinations: the reference must pass, answers for another choice must fail, small faults must fail, and no words
+    of another choice may be in sight. Without PAPER: at all papers that declare variants.
+
     For a public data set (researchcodebench) the check lists the papers that work here. It also lists the regions that
     pass when they are left empty (`rcb run --agent noop` passes just these) or replaced by `pass`, those whose code can
     be read elsewhere, and those without a canary. These are findings about the data set, not errors of your
@@ -94,9 +110,11 @@ def check(
     from rcb_env.dataset.scopes import in_scope, scope_of
     from rcb_env.errors import UsageError
 
-    told = _Told(quiet, verbose, as_json)
+    told = Told(quiet, verbose, as_json)
     loaded = _loaded(in_scope(dataset, scope), told)
     chosen = _chosen(loaded, papers)
+    if variants and not papers:
+        chosen = [paper for paper in chosen if paper.variants is not None]
     of_open = bool(chosen) and chosen[0].layout == "open"
     if certificate and full and scope_of(loaded.name) not in ("region", "open"):
         raise UsageError("all scopes go on record with the regions: leave out --scope")
@@ -105,6 +123,7 @@ def check(
     certified: list[Certificate] = []
     surveyed: list[SuiteReport] = []
     measured: list[OpenReport] = []
+    varied: list[VariantReport] = []
     images = {paper.image for paper in chosen}
     with graded_in(cluster, sandbox, images, workers=workers, judge_all=True) as (
         grader,
@@ -114,33 +133,19 @@ def check(
         job = _Job(grader, at_once, cache, record, full, told)
         for number, paper in enumerate(chosen, 1):
             told.title = f"{paper.id} ({number} of {len(chosen)})" if chosen[1:] else paper.id
-            if paper.layout == "paper2code":
+            if variants:
+                varied.append(job.vary(paper))
+            elif paper.layout == "paper2code":
                 surveyed.append(job.survey(paper))
             elif paper.layout == "open":
                 measured.append(job.measure(paper, [one.id for one in loaded.papers]))
             else:
                 certified += job.certify(paper, [one.id for one in loaded.papers])
     if surveyed and not (as_json or quiet):
-        _print_sums(surveyed)
-    fine = all(one.ok for one in certified) and all(one.ok for one in measured)
+        print_sums(surveyed)
+    fine = all(one.ok for found in (certified, measured, varied) for one in found)
     if not (fine and _is_fine(surveyed, strict=strict)):
         raise click.exceptions.Exit(1)
-
-
-@dataclass
-class _Told:
-    """What is to be said, and of which paper."""
-
-    quiet: bool
-    verbose: bool
-    as_json: bool
-    title: str = ""
-
-    def progress(self) -> Progress:
-        """How far the check of the paper is."""
-        from rcb_env.cli.progress import Progress
-
-        return Progress(self.title, verbose=self.verbose)
 
 
 @dataclass(frozen=True)
@@ -152,7 +157,7 @@ class _Job:
     cache: Path | None
     record: CertificateFile | None
     full: bool
-    told: _Told
+    told: Told
 
     def survey(self, paper: Paper) -> SuiteReport:
         """What can be found out about a folder of a public data set."""
@@ -162,7 +167,7 @@ class _Job:
             report = survey(
                 paper, self.grader, progress=shown.update, cache=self.cache, workers=self.workers
             )
-        _print_survey(report, self.told)
+        print_survey(report, self.told)
         return report
 
     def measure(self, paper: Paper, order: Sequence[str]) -> OpenReport:
@@ -179,9 +184,25 @@ class _Job:
                 cache=self.cache,
                 workers=self.workers,
             )
-        _print_open(report, _standing(known, paper) if known else "", self.told)
+        print_open(report, standing_of(known, paper) if known else "", self.told)
         if self.record and self.full:
             self.record.put(paper, report, order)
+        return report
+
+    def vary(self, paper: Paper) -> VariantReport:
+        """Whether the variants of a paper are good enough."""
+        from rcb_env.certify.variants import certify_variants
+
+        with self.told.progress() as shown:
+            report = certify_variants(
+                paper,
+                self.grader,
+                depth="full" if self.full else "quick",
+                progress=shown.update,
+                cache=self.cache,
+                workers=self.workers,
+            )
+        print_variants(report, "", self.told)
         return report
 
     @property
@@ -217,11 +238,11 @@ class _Job:
                 cache=self.cache,
                 workers=self.workers,
             )
-        _print(found, _standing(known, paper) if known else "", self.told)
+        print_certificate(found, standing_of(known, paper) if known else "", self.told)
         return found
 
 
-def _loaded(dataset: str, told: _Told) -> Dataset:
+def _loaded(dataset: str, told: Told) -> Dataset:
     """The data set; one that cannot be read is a finding like any other."""
     from rcb_env.certify import Certificate, Problem
     from rcb_env.dataset.loading import load_dataset
@@ -230,7 +251,7 @@ def _loaded(dataset: str, told: _Told) -> Dataset:
     try:
         return load_dataset(dataset)
     except PaperError as error:
-        _print(Certificate(dataset, "quick", (Problem.of(error),)), "", told)
+        print_certificate(Certificate(dataset, "quick", (Problem.of(error),)), "", told)
         raise click.exceptions.Exit(1) from None
 
 
@@ -259,141 +280,3 @@ def _is_fine(reports: Sequence[SuiteReport], *, strict: bool) -> bool:
     if strict and (missing or any(report.findings for report in reports)):
         return False
     return all(report.ok for report in reports) and not (reports and len(missing) == len(reports))
-
-
-def _standing(record: CertificateFile, paper: Paper) -> str:
-    """What a file of certificates has to say of a paper."""
-    standing = record.standing(paper)
-    if standing == "current":
-        return f"light check, {record.path} certifies it as it is: {record.summary(paper)}"
-    return (
-        f"{'not' if standing == 'missing' else 'changed since it was'} certified in {record.path}"
-    )
-
-
-def _print(certificate: Certificate, standing: str, told: _Told) -> None:
-    if told.as_json:
-        found = {**certificate.to_dict(), "ok": certificate.ok, "standing": standing}
-        echo(json.dumps(found))
-        return
-    for problem in certificate.problems:
-        echo(str(problem))
-    if told.quiet:
-        return
-    excused = sum(1 for survivor in certificate.survivors if survivor.reason)
-    facts = [counted(len(certificate.problems), "problem") if certificate.problems else "certified"]
-    if standing:
-        facts.append(standing)
-    if certificate.mutants:
-        facts.append(f"{certificate.killed} of {certificate.mutants} mutants fail")
-    if excused:
-        facts.append(f"{counted(excused, 'survivor')} with a written reason")
-    accepted = sum(region.accepted for region in certificate.regions)
-    refused = sum(region.refused for region in certificate.regions)
-    if accepted or refused:
-        facts.append(
-            f"of other answers {accepted} are accepted and {refused} refused, as they must"
-        )
-    if certificate.depth != "light" and certificate.regions:
-        facts.append(_credit(certificate))
-    if certificate.reference_runs:
-        passed = certificate.reference_runs - certificate.reference_failures
-        facts.append(f"the reference passes {passed} of {certificate.reference_runs} runs")
-    if certificate.warm_test_s is not None:
-        facts.append(f"a warm test run takes {certificate.warm_test_s * 1000:.0f} ms")
-    for note in certificate.notes:
-        echo(f"{certificate.paper}: {note}")
-    echo(f"{certificate.paper}: {'; '.join(facts)}")
-
-
-def _credit(certificate: Certificate) -> str:
-    """How much of partial credit is to be had for nothing."""
-    worths = [region.worth for region in certificate.regions]
-    free, cases = (
-        sum(map(len, each))
-        for each in zip(*((w.free, w.faults or {}) for w in worths), strict=True)
-    )
-    told = f"{free} of {counted(cases, 'case')} are free (an answer passes that knows nothing)"
-    gained = [(one.for_nothing, one.challenge) for one in certificate.regions if one.for_nothing]
-    if not gained:
-        return told
-    best, challenge = max(gained, key=lambda one: one[0].earned)
-    return f"{told}; without trying at most {best.earned:.2f} ({challenge}: {best.answer})"
-
-
-def _print_open(report: OpenReport, standing: str, told: _Told) -> None:
-    if told.as_json:
-        echo(json.dumps({**report.to_dict(), "ok": report.ok, "standing": standing}))
-        return
-    for problem in report.problems:
-        echo(str(problem))
-    if told.quiet:
-        return
-    facts = [counted(len(report.problems), "problem") if report.problems else "certified"]
-    facts += [standing] if standing else []
-    ranked = sorted(report.witnesses, key=lambda one: -(one.value or 0.0))
-    facts += [str(one) for one in ranked if one.value is not None]
-    failed = [one.name for one in report.witnesses if one.value is None]
-    facts += [f"failed: {', '.join(failed)}"] if failed else []
-    if report.run_s is not None:
-        facts.append(f"a measurement takes {report.run_s:.1f} s")
-    echo(f"{report.challenge}: {'; '.join(facts)}")
-
-
-def _print_survey(report: SuiteReport, told: _Told) -> None:
-    if told.as_json:
-        echo(json.dumps({**report.to_dict(), "ok": report.ok}))
-        return
-    if report.unavailable:
-        echo(f"{report.paper}: not available here: {report.unavailable}")
-        return
-    for problem in (*report.problems, *(finding.where for finding in report.findings)):
-        echo(str(problem))
-    if told.quiet:
-        return
-    facts = [f"the reference passes {report.passed} of {report.challenges} challenges"]
-    facts.append(f"{report.split} are graded split")
-    if report.split:
-        compared = len(report.split_tests) + len(report.weak_tests)
-        facts.append(f"{len(report.split_tests)} of {counted(compared, 'test')} compare values")
-    if report.weak_tests:
-        echo(f"{report.paper}: only flags or exceptions: {', '.join(report.weak_tests)}")
-    if report.unseeded:
-        facts.append("its suite seeds nothing and is seeded by rcb")
-    facts += _counts([report])
-    if report.warm_test_s is not None:
-        facts.append(f"a warm test run takes {report.warm_test_s * 1000:.0f} ms")
-    echo(f"{report.paper}: {'; '.join(facts)}")
-
-
-def _print_sums(reports: Sequence[SuiteReport]) -> None:
-    able = [report for report in reports if not report.unavailable]
-    missing = [report.paper for report in reports if report.unavailable]
-    without = f" (not {', '.join(missing)})" if missing else ""
-    passed = sum(report.passed for report in able)
-    planned = sum(report.challenges for report in able)
-    facts = [
-        f"{len(able)} of {len(reports)} papers work here{without}",
-        f"the reference passes {passed} of their {planned} challenges",
-        f"{sum(report.split for report in able)} are graded split, in"
-        f" {sum(report.split > 0 for report in able)} papers",
-        *_counts(able),
-    ]
-    echo("\n" + "\n".join(facts))
-
-
-def _counts(reports: Sequence[SuiteReport]) -> list[str]:
-    """What was found, in numbers."""
-    kinds: tuple[tuple[Kind, str], ...] = (
-        ("empty", "pass when left empty"),
-        ("pass", "pass when replaced by `pass`"),
-        ("leak", "have their code where an agent can read it"),
-        ("guarded", "are graded guarded"),
-        ("no_canary", "have no canary"),
-    )
-    told = []
-    for kind, words in kinds:
-        found = [finding for report in reports for finding in report.of_kind(kind)]
-        lines = sum(finding.lines for finding in found)
-        told.append(f"{len(found)} {words}" + (f" ({lines} lines)" if found else ""))
-    return told

@@ -3,6 +3,7 @@
 papers.py     `Paper`, `Challenge`, `Dataset`: what everything else asks
 holes.py      several missing parts as one answer; parts.py: what is told of each
 scopes.py     the names of the scopes; joint.py: the challenges of a file or a paper
+variants.py   the same paper with other choices made; knobs.py: its file of choices; variant_names.py: ids
 loading.py    reads a folder of papers/, or of the public benchmark, into them: `load_dataset`
 sections.py   a paper in parts, ranked by what they say about a missing part
 markers.py    tags, masks, and code spliced into a region, byte for byte

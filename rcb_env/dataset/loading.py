@@ -20,10 +20,12 @@ from pydantic import BaseModel, Field
 from rcb_env.dataset import bundled
 from rcb_env.dataset.imports import reachable, third_party
 from rcb_env.dataset.joint import Joint, jointly
+from rcb_env.dataset.knobs import FILE as KNOBS
 from rcb_env.dataset.metadata import Day, Document, FilePaths, Name, Strict, Words, read_yaml
 from rcb_env.dataset.papers import OPEN, TASK, Dataset, Paper, with_challenges
 from rcb_env.dataset.published import PUBLISHED, folder_of
 from rcb_env.dataset.scopes import scope_of, without_scope
+from rcb_env.dataset.variants import Variants
 from rcb_env.errors import PaperError, UsageError
 
 NAMES = ("bundled", *PUBLISHED)  # data sets that are known by a name; anything else is a path
@@ -241,6 +243,7 @@ def _load_native(root: Path, id: str) -> Paper:
             image=entry.image,
             time_limit_s=entry.limits.time_s,
             memory_limit_mb=entry.limits.memory_mb,
+            variants=Variants(root / KNOBS) if KNOBS in on_disk else None,
         )
     )
 
@@ -277,6 +280,7 @@ def _load_open(root: Path, native: Paper) -> Paper:
             tests={path: data for path, data in on_disk.items() if path not in shown},
             time_limit_s=limits.time_s,
             memory_limit_mb=limits.memory_mb,
+            variants=None,
             challenges=(),
         )
     )

@@ -14,13 +14,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from rcb_env.dataset import interface, markers
 from rcb_env.dataset.holes import Holes
 from rcb_env.dataset.markers import Masked, Region
 from rcb_env.dataset.scopes import scope_of
+from rcb_env.dataset.variant_names import published, variant_of
 from rcb_env.errors import PaperError, UsageError, unknown
+
+if TYPE_CHECKING:
+    from rcb_env.dataset.variants import Variants
 
 Layout = Literal["native", "paper2code", "open"]
 OPEN = "@open"
@@ -46,6 +50,7 @@ class Paper:
             reference modules and the data files; open: the judge, the baseline and other answers.
         image: the packages the tests need, by the name of a folder under ``images/``.
         code_url: where the authors' own code is, or "".
+        variants: what else its method could be; None: nothing is declared.
     """
 
     id: str
@@ -67,6 +72,7 @@ class Paper:
     time_limit_s: float
     memory_limit_mb: int
     code_url: str = ""
+    variants: Variants | None = field(default=None, repr=False)
     challenges: tuple[Challenge, ...] = field(default=(), repr=False)
 
     @cached_property
@@ -236,10 +242,10 @@ class Dataset:
         Raises:
             UsageError: there is none; names the nearest ones.
         """
-        found = self._by_id.get(id)
+        found = self._by_id.get(published(id))
         if found is None:
             raise self._unknown("challenge", id, self._by_id)
-        return found
+        return self.variant(found, variant_of(id))
 
     def paper(self, id: str) -> Paper:
         """The paper called ``id``.
@@ -248,9 +254,22 @@ class Dataset:
             UsageError: there is none; names the nearest ones.
         """
         by_id = {paper.id: paper for paper in self.papers}
-        if id not in by_id:
+        if published(id) not in by_id:
             raise self._unknown("paper", id, by_id)
-        return by_id[id]
+        return _variant(by_id[published(id)], variant_of(id))
+
+    def variant(self, challenge: Challenge, number: int) -> Challenge:
+        """The same challenge of another variant of its paper.
+
+        Raises:
+            UsageError: the paper declares no variants.
+            PaperError: its file of knobs is broken.
+        """
+        here = self._by_id[published(challenge.id)].paper
+        drawn = _variant(here, number)
+        return drawn.challenges[
+            [published(one.id) for one in drawn.challenges].index(published(challenge.id))
+        ]
 
     def _unknown(self, kind: str, name: str, known: Iterable[str]) -> UsageError:
         """The error for a name that is not here, but perhaps among the other kind of challenges."""
@@ -318,6 +337,14 @@ class Dataset:
     def content_hash(self) -> str:
         """Hash over the ids and contents of all challenges."""
         return digest((challenge.id, challenge.content_hash) for challenge in self.challenges)
+
+
+def _variant(paper: Paper, number: int) -> Paper:
+    if not number:
+        return paper
+    if paper.variants is None:
+        raise UsageError(f"{paper.id} declares no variants; leave out ~{number}")
+    return paper.variants.of(paper, number)
 
 
 def with_challenges(paper: Paper) -> Paper:

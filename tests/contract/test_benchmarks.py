@@ -60,7 +60,6 @@ def test_each_benchmark_measures_something_or_says_why_not(told: Told) -> None:
         "oracle",
         "scopes",
         "waiting",
-        "stored",
         "leaks",
     ]
     for name, result in told.results.items():

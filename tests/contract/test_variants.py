@@ -1,0 +1,73 @@
+"""Variants in real boxes: a variant is graded as what it says, and `rcb check --variants` names each flaw of its knobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rcb_env.certify.variants import VariantReport, certify_variants
+from rcb_env.dataset.loading import load_dataset
+from rcb_env.grading.grader import Grader
+from tests.two_files import FILES, VARIANTS
+
+MORE = """
+- name: sign
+  about: where to
+  choices: {down: [x - 1], up: [x + 1]}
+  pieces:
+  - {file: src/scaling.py, reads: {down: return x - 1, up: return x + 1}}
+- name: unseen
+  about: what no case sees
+  choices: {plain: ["self.factor = factor"], negative: ["self.factor = abs(factor) or factor"]}
+  pieces:
+  - {file: src/twice.py, within: self.factor = factor, reads: {plain: = factor, negative: = abs(factor) or factor}}
+"""
+UNSEEN = FILES["tests/cases.py"].replace("Twice(float(rng.numpy.normal()))", "Twice(2.5)")
+FORGOTTEN = {"paper.md": "Multiply, then add one. To add one is all.\n"}
+
+
+@pytest.fixture
+def looked_at(
+    tmp_path: Path, write_paper: Callable[..., Path], small_grader: Grader
+) -> Callable[..., VariantReport]:
+    def look(files: dict[str, str], knobs: str) -> VariantReport:
+        text = {"paper.md": "Multiply, then add one.\n"}
+        made = write_paper(tmp_path / "tiny", {**FILES, **text, **files, "variants.yaml": knobs})
+        return certify_variants(
+            load_dataset(made).papers[0], small_grader, depth="quick", workers=2
+        )
+
+    return look
+
+
+def test_a_check_of_variants_names_each_flaw_with_its_knob(
+    looked_at: Callable[..., VariantReport],
+) -> None:
+    first, rest = VARIANTS.split("names:")
+    report = looked_at({**FORGOTTEN, "tests/cases.py": UNSEEN}, f"{first}{MORE}names:{rest}")
+    told = [f"{one.line}: {one.message}" for one in report.problems]
+    assert [one for one in told if "passes with the fault" not in one] == [
+        "None: there are 4 knobs, 3 of them semantic; at least 5 and 3 are needed",
+        "3: offset=two: 'add one' is still in sight, which tells of offset=one",
+        "16: unseen=negative: remember passes with the published answer",
+        "16: unseen=negative: remember passes as published with the answer for this choice",
+    ]
+    assert (report.regions, report.touched, report.semantic, report.choices) == (3, 3, 3, 6)
+    assert report.passed == report.references == 2 * 4, "two files, three choices and the names"
+    assert (report.crossed, report.refused) == (6, 4)
+    assert report.answers > 8
+
+
+def test_a_variant_whose_reference_fails_is_told(looked_at: Callable[..., VariantReport]) -> None:
+    checks = 'from rcb_env.cases import check\n\n@check("shifts")\ndef is_small(out, ref):\n    assert out < 0.5 * 9\n'
+    knobs = VARIANTS.replace("one: + 1, two: + 2", "one: + 1, two: + undefined")
+    report = looked_at({"tests/checks.py": checks}, knobs)
+    told = [one.message for one in report.problems]
+    assert any(
+        one.startswith("offset=two: the reference of src/scaling.py does not pass:")
+        and "undefined" in one
+        for one in told
+    )
+    assert report.passed < report.references
