@@ -22,6 +22,7 @@ from benchmarks import (
     oracle,
     scopes,
     steps,
+    stored,
     summary,
     waiting,
 )
@@ -38,6 +39,7 @@ NAMES = (
     "oracle",
     "scopes",
     "waiting",
+    "stored",
     "cluster",
     "leaks",
 )
@@ -106,6 +108,8 @@ def main(
             result = oracle.run(usable, quick=quick)
         elif name == "scopes":
             result = scopes.run(usable, quick=quick)
+        elif name == "stored":
+            result = stored.run(quick=quick)
         elif name == "leaks":
             result = leaks.run(usable, quick=quick)
         elif name == "cluster":

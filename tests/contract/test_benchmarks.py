@@ -60,6 +60,7 @@ def test_each_benchmark_measures_something_or_says_why_not(told: Told) -> None:
         "oracle",
         "scopes",
         "waiting",
+        "stored",
         "leaks",
     ]
     for name, result in told.results.items():

@@ -7,6 +7,7 @@ each scope of a paper, and with open challenges, whose record is papers/CERTIFIC
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +50,12 @@ def test_the_certificate_is_about_the_papers_as_they_are() -> None:
     assert RECORD.stale(BUNDLED.papers) == [], (
         "write it anew: rcb check --full --certificate papers/CERTIFICATE.json PAPER..."
     )
+
+
+def test_one_code_graded_for_all_records() -> None:
+    """Records are made anew together, so that their numbers compare."""
+    records = json.loads((PAPERS / "CERTIFICATE.json").read_text(encoding="utf-8"))["papers"]
+    assert len({record["made_by"]["grading"] for record in records.values()}) == 1
 
 
 def test_partial_credit_is_not_to_be_had_for_nothing() -> None:
