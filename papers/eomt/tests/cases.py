@@ -22,8 +22,8 @@ def fill(module, rng, std=0.4):
 
 
 def gradients(module):
-    """The gradient of each parameter, by name."""
-    return {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
+    """The gradient of each parameter, by name; flat, as nothing says which of its axes have length 1."""
+    return {name: p.grad.flatten() for name, p in module.named_parameters() if p.grad is not None}
 
 
 def as_dict(prediction):
