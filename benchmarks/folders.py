@@ -3,8 +3,9 @@
 The public harness copies a paper's folder for a completion and runs ``cd folder && python paper2code_test.py`` in a
 fresh interpreter, with the packages of the paper's image. Ours is grading in a warm box: as feedback, one run of the
 suite, and as the final score, with further runs: where the suite is split one, for the public rule; where it is guarded those
-that find disabled suites (the canaries). The candidate is the reference, which is the dearest case for us: only what
-passes is run again. What can be split is found out, and canaries are made, once for a paper, before.
+that find disabled suites (the canaries). Completions are right and wrong by turns: the reference, which is the dearest case
+for us, as only what passes is run again, and faults of it. Both ways have to say the same of each. What can be split is found
+out, and canaries are made, once for a paper, before.
 """
 
 from __future__ import annotations
@@ -19,23 +20,30 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 
 from benchmarks.measure import Job, Result, Row, median, take_turns
 from rcb_env.dataset.loading import load_dataset
-from rcb_env.dataset.papers import Challenge, Paper
+from rcb_env.dataset.papers import Challenge
 from rcb_env.dataset.published import RESEARCHCODEBENCH, folder_of
 from rcb_env.errors import UsageError
 from rcb_env.grading.grader import Grader
+from rcb_env.grading.official import WORDS
+from rcb_env.mutation import mutants
 from rcb_env.sandbox import images
 
 _MAKER = "bubblewrap"  # its boxes use the very environment that the fresh interpreter uses
 ALL, FRESH, GRADED = "all papers", "fresh interpreter", "graded"
 _AGAIN, _TWO = " with canaries", "two workers over one"
+_DIFFER = "completions with other verdicts"
+_FAULTS = 2  # beside the reference, of each paper
+_PATIENCE_S = 60  # of the public harness
 _TARGETS = {
     f"{ALL}: times faster without canaries, median": ">= 15",
     f"{ALL}: times faster without canaries, geometric mean": ">= 10",
     f"{ALL}: {_TWO}": ">= 1.8",
+    f"{ALL}: {_DIFFER}": "0",
 }
 _AT_LEAST_S = 2.0  # for how long two workers are watched
 
@@ -90,6 +98,7 @@ def _together(
     over = [figures[name] for p in papers if (name := f"{p}: {_TWO}") in figures]
     if over:
         told[f"{ALL}: {_TWO}"] = statistics.median(over)
+    told[f"{ALL}: {_DIFFER}"] = sum(figures[f"{paper}: {_DIFFER}"] for paper in papers)
     return told
 
 
@@ -105,17 +114,28 @@ def _one(
             if not verdict.passed:
                 return f"its reference does not pass here: {verdict.message}"
     warm_s = verdict.timings["run_s"]
-    many = 3 if quick else max(3, min(15, int(6 / max(warm_s, 0.1))))
+    faults = mutants(challenge.reference, limit=1 if quick else _FAULTS)
+    codes = [challenge.reference, *(fault.code for fault in faults)]
+    rounds = 1 if quick else max(1, min(5, int(2 / max(warm_s, 0.1))))
     names = [f"{paper}: {way}" for way in (FRESH, GRADED, f"{GRADED}{_AGAIN}")]
+    ways: list[Callable[[str], bool]] = [
+        _public_way(challenge),
+        lambda code: grader.grade(challenge, code, final=False).passed,
+        lambda code: grader.grade(challenge, code, final=True).passed,
+    ]
+    said: list[dict[str, bool]] = [{} for _ in ways]
     jobs: list[tuple[Job, int]] = [
-        (_public_way(challenge.paper), 2 if quick else 3),
-        (lambda: _passed(grader, challenge, final=False), many),
-        (lambda: _passed(grader, challenge, final=True), many),
+        (_by_turns(way, codes, notes), len(codes) * (1 if number == 0 else rounds))
+        for number, (way, notes) in enumerate(zip(ways, said, strict=True))
     ]
     warming_s = time.monotonic() - started
     samples = take_turns(dict(zip(names, jobs, strict=True)))
     rows = [Row(n, samples[n], "" if n == names[0] else names[0]) for n in names]
-    figures = {f"{paper}: warming up and making canaries, s": warming_s}
+    differ = sum(len({notes[code] for notes in said}) > 1 for code in codes)
+    figures = {
+        f"{paper}: warming up and making canaries, s": warming_s,
+        f"{paper}: {_DIFFER}": float(differ),
+    }
     if workers > 1:
         rates: dict[int, list[float]] = {1: [], workers: []}
         for count in (1, workers) * 3:
@@ -134,20 +154,39 @@ def _passed(grader: Grader, challenge: Challenge, *, final: bool) -> None:
         raise RuntimeError(f"{challenge.id}: {verdict.message}")
 
 
-def _public_way(paper: Paper) -> Callable[[], None]:
-    python = images.realise(paper.image).executable
+def _by_turns(way: Callable[[str], bool], codes: Sequence[str], notes: dict[str, bool]) -> Job:
+    """A job that grades the next completion each time, and notes whether it passes."""
+    turn = cycle(codes)
+
+    def grade_next() -> None:
+        code = next(turn)
+        notes[code] = way(code)
+
+    return grade_next
+
+
+def _public_way(challenge: Challenge) -> Callable[[str], bool]:
+    python = images.realise(challenge.paper.image).executable
     environment = {**os.environ, "PATH": f"{python.parent}:{os.environ.get('PATH', '')}"}
 
-    def run_suite() -> None:
-        with _copy(paper.root) as folder:
-            command = f"cd {folder} && python paper2code_test.py"
-            done = subprocess.run(
-                command, shell=True, env=environment, capture_output=True, check=False
-            )
-        if done.returncode != 0:
-            raise RuntimeError(f"{paper.id}: {done.stderr.decode(errors='replace')[-300:]}")
+    def passes(code: str) -> bool:
+        with _copy(challenge.paper.root) as folder:
+            (folder / challenge.file).write_text(challenge.splice(code), encoding="utf-8")
+            try:
+                done = subprocess.run(
+                    f"cd {folder} && exec python paper2code_test.py",
+                    shell=True,
+                    env=environment,
+                    capture_output=True,
+                    check=False,
+                    timeout=_PATIENCE_S,
+                )
+            except subprocess.TimeoutExpired:
+                return False
+        said = (done.stdout + done.stderr).decode(errors="replace")
+        return done.returncode == 0 and not any(word in said for word in WORDS)
 
-    return run_suite
+    return passes
 
 
 @contextlib.contextmanager
