@@ -82,6 +82,7 @@ class ChallengesConfig(vf.TasksetConfig):
     split: str | None = None
     difficulty: tuple[float, float] | None = None
     difficulty_by: str | None = None
+    variants: int | list[int] | str | None = None
     reward: str = "sparse"
     feedback: str = "messages"
     max_steps: int = 50
@@ -112,7 +113,7 @@ class Challenges(vf.Taskset[ChallengeTask, ChallengesConfig]):
                 "boxes",
             )
         }
-        names = ("papers", "challenges", "split", "difficulty", "difficulty_by")
+        names = ("papers", "challenges", "split", "difficulty", "difficulty_by", "variants")
         selection = Selection.of({name: getattr(config, name) for name in names})
         chosen = selection.among(load_dataset(config.dataset))
         for challenge in chosen:

@@ -48,30 +48,57 @@ def list_papers(dataset: str, scope: str | None, as_json: bool) -> None:
 
 @list_.command("challenges")
 @options.selection
+@click.option(
+    "--variants",
+    "first",
+    type=click.IntRange(min=1),
+    metavar="COUNT",
+    help="Take so many variants of each paper that declares any, the published one first: as --variant 0-(COUNT-1).",
+)
 @options.as_json
 def list_challenges(
     dataset: str,
     scope: str | None,
+    first: int | None,
     as_json: bool,
     **chosen: Any,
 ) -> None:
-    """List challenges. With --json: one object per line, with id, paper, file, hint and lines."""
+    """List challenges. With --json: one object per line, with id, paper, file, hint, lines and answer_hash.
+
+    Two variants of a challenge have the same answer_hash if the code that is missing is the same in both.
+    """
     from rcb_env.dataset.loading import load_dataset
     from rcb_env.dataset.scopes import in_scope
     from rcb_env.dataset.selection import Selection
+    from rcb_env.dataset.variant_names import variant_of
+    from rcb_env.errors import UsageError
 
+    if first is not None:
+        if chosen.get("variants"):
+            raise UsageError("--variants and --variant say the same: leave out one")
+        chosen["variants"] = range(first)
     whole = load_dataset(in_scope(dataset, scope))
     rows = [
         {
             "id": challenge.id,
-            "paper": challenge.paper.id,
+            "paper": challenge.paper.published_id,
+            "variant": variant_of(challenge.id),
             "file": challenge.file,
             "hint": challenge.hint,
             "lines": challenge.lines,
+            "answer_hash": _answer_hash(challenge),
         }
         for challenge in (options.selected(chosen) or Selection()).among(whole)
     ]
     _print_rows(rows, ("id", "lines", "file", "hint"), as_json)
+
+
+def _answer_hash(challenge: Challenge) -> str:
+    """Sixteen hex digits of the code that is missing, with the published id of the challenge."""
+    from rcb_env.dataset.papers import digest
+    from rcb_env.dataset.variant_names import published
+
+    return digest([("id", published(challenge.id)), ("answer", challenge.reference)])[:16]
 
 
 @list_.command("agents")
@@ -133,6 +160,12 @@ def _settings(agent: type[Any]) -> dict[str, object]:
 @click.argument("challenge", shell_complete=completion.challenges)
 @options.dataset
 @options.scope
+@click.option(
+    "--variant",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Show it in this variant of its paper, as the id with ~N does.",
+)
 @click.option("--paper", "with_paper", is_flag=True, help="Also print the paper's text.")
 @click.option("--reference", is_flag=True, help="Also print the missing code.")
 @options.as_json
@@ -140,6 +173,7 @@ def show(
     challenge: str,
     dataset: str,
     scope: str | None,
+    variant: int | None,
     with_paper: bool,
     reference: bool,
     as_json: bool,
@@ -151,8 +185,11 @@ def show(
     from rcb_env.dataset.loading import load_dataset
     from rcb_env.dataset.papers import TASK
     from rcb_env.dataset.scopes import in_scope, scope_of
+    from rcb_env.dataset.variant_names import with_variant
     from rcb_env.errors import UsageError
 
+    if variant is not None:
+        challenge = with_variant(challenge, variant)
     named = scope_of(challenge)
     dataset = in_scope(dataset, scope or (None if named == "region" else named))
     searched = load_dataset(dataset)

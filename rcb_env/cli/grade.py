@@ -21,6 +21,12 @@ from rcb_env.env.settings import Extractor, Rules
     help="The data set.  [default: `bundled`; for a RUN, the one it was made with]",
 )
 @options.scope
+@click.option(
+    "--variant",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Grade the answers of a file in this variant of their papers, where an id does not name another (ID~N).",
+)
 @options.papers
 @options.challenges
 @options.settings(Rules, only=("extractor",))
@@ -46,6 +52,7 @@ def grade(
     source: str,
     dataset: str | None,
     scope: str | None,
+    variant: int | None,
     papers: Sequence[str],
     challenges: Sequence[str],
     extractor: Extractor,
@@ -79,6 +86,8 @@ def grade(
     again = path.is_dir()
     if again and (papers or challenges):
         raise UsageError("a run is graded again as a whole: leave out --papers and --challenges")
+    if again and variant is not None:
+        raise UsageError("the answers of a run are of its own variants: leave out --variant")
     if again and extractor != "robust":
         raise UsageError(
             "--extractor is only for files of replies: the code of a run is extracted already"
@@ -120,6 +129,7 @@ def grade(
                 dataset=dataset,
                 papers=papers,
                 challenges=challenges,
+                variant=variant,
                 rules=Rules(extractor=extractor),
                 official=official,
                 workers=at_once,

@@ -89,6 +89,13 @@ difficulty_by = click.option(
     help="What difficulty is: the share of challenges with fewer lines, or the share of agents that did not solve it, in a"
     " FILE of `rcb items --csv`.  [default: lines]",
 )
+variant = click.option(
+    "--variant",
+    "variants",
+    metavar="N|N-M|SPLIT",
+    help="Take these variants, of papers that declare any: 7, 0-31, 1,5,9, or the numbers of a split: train, validation or test."
+    " 0 is the published paper.  [default: 0]",
+)
 as_json = click.option(
     "--json",
     "as_json",
@@ -168,7 +175,7 @@ def selection(command: _Command) -> _Command:
 
 def narrowing(command: _Command) -> _Command:
     """Add the options that leave out some challenges of a data set."""
-    return papers(challenges(split(difficulty(difficulty_by(command)))))
+    return papers(challenges(variant(split(difficulty(difficulty_by(command))))))
 
 
 def selected(given: Mapping[str, Any]) -> Selection | None:
@@ -179,13 +186,13 @@ def selected(given: Mapping[str, Any]) -> Selection | None:
     """
     from rcb_env.dataset.selection import Selection
 
-    names = ("papers", "challenges", "split", "difficulty", "difficulty_by")
+    names = ("papers", "challenges", "split", "difficulty", "difficulty_by", "variants")
     asked = {name: given[name] for name in names if given.get(name)}
     return Selection.of(asked) if asked else None
 
 
 def narrowed(dataset: str, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The challenges that ``--split`` and ``--difficulty`` leave, in place of ``papers`` and ``challenges``; {} without them.
+    """The challenges that ``--split``, ``--difficulty`` and ``--variant`` leave, in place of ``papers`` and ``challenges``; {} without them.
 
     Raises:
         UsageError: none is left, or a name is unknown.
@@ -193,7 +200,7 @@ def narrowed(dataset: str, given: Mapping[str, Any]) -> dict[str, tuple[str, ...
     from rcb_env.dataset.loading import load_dataset
 
     chosen = selected(given)
-    if chosen is None or not (chosen.split or chosen.difficulty):
+    if chosen is None or not (chosen.split or chosen.difficulty or chosen.variants):
         return {}
     found = chosen.among(load_dataset(dataset))
     return {"papers": (), "challenges": tuple(one.id for one in found)}

@@ -85,7 +85,7 @@ def with_record(given: Mapping[str, Any], folder: Path, context: click.Context) 
         not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP)
     }
     given = {**given, **_without_file(given, context)}
-    if explicit & {"papers", "challenges", "split", "difficulty", "difficulty_by"}:
+    if explicit & {"papers", "challenges", "split", "difficulty", "difficulty_by", "variants"}:
         del recorded["challenges"]
     if folders != [folder]:
         recorded.pop("agent", None)

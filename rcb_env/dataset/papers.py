@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Literal
 from rcb_env.dataset import interface, markers
 from rcb_env.dataset.holes import Holes
 from rcb_env.dataset.markers import Masked, Region
-from rcb_env.dataset.scopes import scope_of
+from rcb_env.dataset.unknown_names import unknown_name
 from rcb_env.dataset.variant_names import published, variant_of
-from rcb_env.errors import PaperError, UsageError, unknown
+from rcb_env.errors import PaperError, UsageError
 
 if TYPE_CHECKING:
     from rcb_env.dataset.variants import Variants
@@ -33,7 +33,6 @@ TASK = "task.md"
 """The file of an open challenge that says what is to be written, and how it is measured."""
 _NOTES = {"native": "", "paper2code": "", "open": f"{TASK} says what it has to do."}
 """The second line of a placeholder, by layout: how long the best answer is nobody knows."""
-_NAMED = 12  # papers in a message
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +73,11 @@ class Paper:
     code_url: str = ""
     variants: Variants | None = field(default=None, repr=False)
     challenges: tuple[Challenge, ...] = field(default=(), repr=False)
+
+    @property
+    def published_id(self) -> str:
+        """The id of the paper that this is a variant of; its own, if it is none."""
+        return published(self.id)
 
     @cached_property
     def visible(self) -> Mapping[str, bytes]:
@@ -237,67 +241,54 @@ class Dataset:
         return {challenge.id: challenge for challenge in self.challenges}
 
     def challenge(self, id: str) -> Challenge:
-        """The challenge called ``id``.
+        """The challenge called ``id``, also of a variant.
 
         Raises:
             UsageError: there is none; names the nearest ones.
+            PaperError: the paper's file of knobs is broken.
         """
-        found = self._by_id.get(published(id))
+        found = self._by_id.get(id) or self._by_id.get(published(id))
         if found is None:
             raise self._unknown("challenge", id, self._by_id)
-        return self.variant(found, variant_of(id))
+        return found if found.id == id else self.variant(found, variant_of(id))
 
     def paper(self, id: str) -> Paper:
-        """The paper called ``id``.
+        """The paper called ``id``, also of a variant.
 
         Raises:
             UsageError: there is none; names the nearest ones.
+            PaperError: its file of knobs is broken.
         """
         by_id = {paper.id: paper for paper in self.papers}
-        if published(id) not in by_id:
+        found = by_id.get(id) or by_id.get(published(id))
+        if found is None:
             raise self._unknown("paper", id, by_id)
-        return _variant(by_id[published(id)], variant_of(id))
+        return found if found.id == id else _variant(found, variant_of(id))
 
     def variant(self, challenge: Challenge, number: int) -> Challenge:
         """The same challenge of another variant of its paper.
+
+        Args:
+            challenge: one of this data set.
+            number: of the variant; 0 is the published paper.
 
         Raises:
             UsageError: the paper declares no variants.
             PaperError: its file of knobs is broken.
         """
-        here = self._by_id[published(challenge.id)].paper
-        drawn = _variant(here, number)
-        return drawn.challenges[
-            [published(one.id) for one in drawn.challenges].index(published(challenge.id))
-        ]
+        place = self._places[challenge.id]
+        return _variant(challenge.paper, number).challenges[place]
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        """Where challenges stand in their papers."""
+        return {
+            one.id: place for paper in self.papers for place, one in enumerate(paper.challenges)
+        }
 
     def _unknown(self, kind: str, name: str, known: Iterable[str]) -> UsageError:
-        """The error for a name that is not here, but perhaps among the other kind of challenges."""
-        paper, at, _ = name.partition("@")
-        papers = {each.id: each for each in self.papers}
-        here = scope_of(self.name)
-        if here == "open":
-            listing = f"rcb list {kind}s --scope open"
-            if paper not in papers and (at or kind == "paper"):
-                some = ", ".join([*papers][:_NAMED]) + (", ..." if len(papers) > _NAMED else "")
-                return UsageError(
-                    f"{paper} has no open challenge; these have: {some}. `{listing}` lists them."
-                )
-            return unknown(kind, name, known, where=listing)
-        wanted = scope_of(name)
-        if wanted not in ("region", "open", here):
-            return UsageError(f"{name} has the scope {wanted!r}: add --scope {wanted}.")
-        if here != "region":
-            return unknown(kind, name, known, where=f"rcb list {kind}s --scope {here}")
-        if at and paper in papers:
-            if not (papers[paper].root / "open").is_dir():
-                return UsageError(f"{paper} has no open challenge.")
-            if kind == "paper":
-                return UsageError(f"{name} is no paper: write {paper} and --scope open.")
-            if name == f"{paper}{OPEN}":
-                return UsageError(f"{name} is an open challenge: add --scope open.")
-            return unknown(kind, name, [f"{paper}{OPEN}"], where=f"rcb list {kind}s --scope open")
-        return unknown(kind, name, known, where=f"rcb list {kind}s")
+        papers = {paper.id: (paper.root / "open").is_dir() for paper in self.papers}
+        return unknown_name(kind, name, known, dataset=self.name, papers=papers)
 
     def select(
         self,
@@ -314,17 +305,24 @@ class Dataset:
         Raises:
             UsageError: an id is unknown, or no challenge fits both.
         """
-        wanted_papers = _names(papers)
-        wanted = _names(challenges)
+        wanted_papers, wanted = _names(papers), _names(challenges)
         for name in wanted_papers:
             self.paper(name)
         for name in wanted:
             self.challenge(name)
+        numbers: dict[str, set[int]] = {}  # of variants, by published id
+        for name in wanted or wanted_papers:
+            numbers.setdefault(published(name), set()).add(variant_of(name))
+        of_papers = {published(name) for name in wanted_papers}
         chosen = tuple(
-            challenge
+            self.variant(challenge, number)
             for challenge in self.challenges
-            if (not wanted_papers or challenge.paper.id in wanted_papers)
-            and (not wanted or challenge.id in wanted)
+            if not wanted_papers or challenge.paper.id in of_papers
+            for number in (
+                sorted(numbers.get(challenge.id if wanted else challenge.paper.id, ()))
+                if numbers
+                else (0,)
+            )
         )
         if not chosen:
             raise UsageError(

@@ -8,15 +8,18 @@ Not covered: when a challenge is drawn (`rcb_env.env.environment`, at every rese
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from rcb_env.dataset.difficulty import BY_LINES, difficulties
 from rcb_env.dataset.papers import Challenge, Dataset
-from rcb_env.dataset.splits import papers_of
+from rcb_env.dataset.splits import SPLITS, numbers_of, papers_of
+from rcb_env.dataset.variant_names import variant_of
 from rcb_env.errors import UsageError, unknown
 
 
@@ -33,6 +36,8 @@ class Selection:
         split: of the papers of this split: "train", "validation" or "test".
         difficulty: between these two, both from 0 to 1.
         difficulty_by: "lines", or a file of `rcb items --csv`; what difficulty means.
+        variants: these numbers of variants, of papers that declare any, or the name of a split whose numbers are meant; None: the papers
+            as published. With `split`, only its numbers.
     """
 
     challenge: str | None = None
@@ -43,6 +48,7 @@ class Selection:
     split: str | None = None
     difficulty: tuple[float, float] | None = None
     difficulty_by: str | None = None
+    variants: Sequence[int] | str | None = None
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Selection:
@@ -65,15 +71,20 @@ class Selection:
                 values[key] = value
             elif key == "difficulty":
                 values[key] = _bounds(value)
+            elif key == "variants":
+                values[key] = _numbers(value)
             elif isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise UsageError(f"{key} is {value!r}; it must be an integer of at least 0")
             else:
                 values[key] = int(value)
         if "difficulty_by" in values and "difficulty" not in values:
             raise UsageError("difficulty_by says what difficulty means: give difficulty as well")
-        if "challenge" in values and len(values) > 1:
-            other = next(key for key in values if key != "challenge")
-            raise UsageError(f"challenge names one challenge; leave out {other}, or challenge")
+        others = [key for key in values if key not in ("challenge", "variants")]
+        if "challenge" in values and others:
+            raise UsageError(f"challenge names one challenge; leave out {others[0]}, or challenge")
+        named = [values.get("challenge"), *values.get("challenges", ()), *values.get("papers", ())]
+        if "variants" in values and (one := next((n for n in named if n and variant_of(n)), None)):
+            raise UsageError(f"{one} names a variant; leave out variants, or ~{variant_of(one)}")
         return cls(**values)
 
     def changed(self, options: Mapping[str, Any]) -> Selection:
@@ -91,12 +102,56 @@ class Selection:
         return Selection.of({**kept, **options})
 
     def among(self, dataset: Dataset) -> tuple[Challenge, ...]:
-        """The challenges that fit, in the order of the data set.
+        """The challenges that fit, in the order of the data set; of several variants one after the other.
+
+        Raises:
+            UsageError: a name is unknown, or nothing fits.
+            PaperError: the data set's file of splits is broken, or a paper's file of knobs.
+        """
+        found, numbers = self.before_variants(dataset), self.numbers(dataset)
+        if numbers is None:
+            return found
+        return tuple(dataset.variant(one, number) for number in numbers for one in found)
+
+    def numbers(self, dataset: Dataset) -> Sequence[int] | None:
+        """The numbers of variants that are meant; None: nothing is said of variants.
+
+        Raises:
+            UsageError: none is of the split.
+            PaperError: the data set's file of splits is broken.
+        """
+        if self.variants is None:
+            return None
+        if isinstance(self.variants, str):
+            numbers = numbers_of(dataset, self.variants)
+            if numbers is None:
+                raise UsageError(f"the splits of the data set {dataset.name} say no variants")
+            return numbers
+        allowed = numbers_of(dataset, self.split) if self.split is not None else None
+        found = [n for n in self.variants if n in allowed] if allowed else self.variants
+        if not found and allowed:
+            said = f"{allowed.start}-{allowed.stop - 1}"
+            raise UsageError(f"no selected variant is of the split {self.split}: {said}")
+        return found
+
+    def before_variants(self, dataset: Dataset) -> tuple[Challenge, ...]:
+        """The challenges that fit, as published; of papers that declare variants, if some are asked for.
 
         Raises:
             UsageError: a name is unknown, or nothing fits.
             PaperError: the data set's file of splits is broken.
         """
+        found = self._published(dataset)
+        numbers = self.numbers(dataset)
+        if numbers is None or all(number == 0 for number in numbers):
+            return found
+        varied = tuple(one for one in found if one.paper.variants is not None)
+        if not varied:
+            papers = ", ".join(dict.fromkeys(one.paper.id for one in found))
+            raise UsageError(f"no selected paper declares variants: {papers}")
+        return varied
+
+    def _published(self, dataset: Dataset) -> tuple[Challenge, ...]:
         if self.challenge is not None:
             return (dataset.challenge(self.challenge),)
         found = dataset.select(papers=self.papers, challenges=self.challenges)
@@ -135,6 +190,7 @@ _TEXTS = {
     "split": "train, validation or test",
     "difficulty_by": "lines, or a file of `rcb items --csv`",
 }
+_MOST = 1_000_000  # numbers of variants at once
 OPTIONS: tuple[str, ...] = tuple(each.name for each in dataclasses.fields(Selection))
 """What `reset` takes as options, and `gymnasium.make` as settings."""
 
@@ -163,6 +219,26 @@ def _bounds(value: object) -> tuple[float, float]:
             return float(least), float(most)
     raise UsageError(
         f"difficulty is {value!r}; it must be two numbers from 0 to 1, the smaller first"
+    )
+
+
+def _numbers(value: object) -> Sequence[int] | str:
+    """Numbers of variants: one, several, a span such as ``0-31``, or the name of a split."""
+    if isinstance(value, str):
+        if value in SPLITS:
+            return value
+        parts = [re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part) for part in value.split(",")]
+        spans = [range(int(one[1]), int(one[2] or one[1]) + 1) for one in parts if one]
+        value = None if None in parts else spans[0] if len(spans) == 1 else [*chain(*spans)]
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = (value,)
+    if isinstance(value, Sequence) and 0 < len(value) <= _MOST:
+        kept = value if isinstance(value, range) else tuple(dict.fromkeys(value))
+        if all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in kept):
+            return kept
+    raise UsageError(
+        f"variants is {value!r:.60}; it must be a number, several, a span such as 0-31, or a split:"
+        f" {', '.join(SPLITS)}"
     )
 
 

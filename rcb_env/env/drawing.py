@@ -1,13 +1,13 @@
 """Which challenges an environment draws from, out of which data set.
 
 Guarantees: the same settings and the same generator give the same challenge (`rcb_env.dataset.selection`). A data set that
-was given by name stays a name here, so that what is pickled carries one paper and not all of them.
+was given by name stays a name here, so that what is pickled carries one paper and not all of them. Of many variants one is made at a time.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +41,20 @@ class Drawing:
             dataset = in_scope(str(dataset), scope)
         self._dataset = dataset
         self._selection = Selection.of(selection)
-        self._candidates = self._selection.among(self._all())
+        self._candidates = self._selection.before_variants(self._all())
+        self._numbers = self._selection.numbers(self._all())
 
     @property
     def fixed(self) -> str | None:
-        """The one challenge that the settings name."""
-        return self._selection.challenge
+        """The one challenge that the settings name, in no more than one variant."""
+        return self.only.id if self._selection.challenge is not None and self.only else None
 
     @property
     def only(self) -> Challenge | None:
         """The one challenge there is."""
-        return self._candidates[0] if len(self._candidates) == 1 else None
+        if len(self._candidates) > 1 or (self._numbers is not None and len(self._numbers) > 1):
+            return None
+        return self._varied(self._candidates[0], self._numbers, None)
 
     def draw(self, options: Mapping[str, Any] | None, generator: np.random.Generator) -> Challenge:
         """One of the challenges.
@@ -63,10 +66,25 @@ class Drawing:
         Raises:
             UsageError: an option is unknown, or no challenge fits.
         """
-        candidates = self._candidates
+        candidates, numbers = self._candidates, self._numbers
         if options:
-            candidates = self._selection.changed(options).among(self._all())
-        return draw(candidates, generator)
+            changed = self._selection.changed(options)
+            candidates = changed.before_variants(self._all())
+            numbers = changed.numbers(self._all())
+        return self._varied(draw(candidates, generator), numbers, generator)
+
+    def _varied(
+        self,
+        challenge: Challenge,
+        numbers: Sequence[int] | None,
+        generator: np.random.Generator | None,
+    ) -> Challenge:
+        """A challenge in one of these variants, which is drawn after it."""
+        if numbers is None:
+            return challenge
+        several = generator is not None and len(numbers) > 1
+        place = int(generator.integers(len(numbers))) if several and generator else 0
+        return self._all().variant(challenge, numbers[place])
 
     def challenge(self, name: str) -> Challenge:
         """Any challenge of the data set.

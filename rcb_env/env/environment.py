@@ -70,7 +70,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         shown: what an agent is shown.
         rules: the rules it plays by; budgets are held by who plays it, not here.
         settings: fields of `rcb_env.dataset.selection.Selection` by name, which say what is drawn from: ``papers``,
-            ``challenges``, ``min_lines``, ``max_lines``, ``split``, ``difficulty``, ``difficulty_by``; and fields of `Shown` and
+            ``challenges``, ``min_lines``, ``max_lines``, ``split``, ``difficulty``, ``difficulty_by``, ``variants``; and fields of `Shown` and
             `Rules`, which change the two: ``feedback``, ``max_steps``, ``max_test_runs``, ``paper``, ``with_hint``,
             ``with_context``, ``interface``; and ``with_paper``, True or False.
 
@@ -141,7 +141,7 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         Args:
             seed: of the draw of a challenge, for this reset and those after it without a seed.
             options: for this episode only, any of ``challenge``, ``challenges``, ``papers``, ``split``, ``difficulty``,
-                ``difficulty_by``, ``min_lines`` and ``max_lines``; they take the place of the environment's own.
+                ``difficulty_by``, ``variants``, ``min_lines`` and ``max_lines``; they take the place of the environment's own.
 
         Raises:
             UsageError: an option is unknown, or no challenge fits.

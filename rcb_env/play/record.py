@@ -137,7 +137,7 @@ class Episode:
         """
         return cls(
             challenge=challenge.id,
-            paper=challenge.paper.id,
+            paper=challenge.paper.published_id,
             file=challenge.file,
             sample=sample,
             seed=seed,

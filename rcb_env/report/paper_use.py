@@ -136,7 +136,7 @@ def _of(store: RunStore, without: Mapping[tuple[str, int], bool]) -> RunUse:
     for line in store.latest():
         episode = line["episode"]
         name = str(episode["challenge"])
-        challenge = next((c for c in dataset.challenges if c.id == name), None)
+        challenge = _found(dataset, name)
         if challenge is None or challenge.content_hash != hashes.get(name):
             found.left_out += 1
             continue
@@ -151,6 +151,13 @@ def _of(store: RunStore, without: Mapping[tuple[str, int], bool]) -> RunUse:
     return found
 
 
+def _found(dataset: Dataset, name: str) -> Challenge | None:
+    try:
+        return dataset.challenge(name)
+    except UsageError:
+        return None
+
+
 def _add(
     found: RunUse,
     challenge: Challenge,
@@ -160,7 +167,7 @@ def _add(
     without: bool | None,
 ) -> None:
     titles, everything, best = opened
-    paper = challenge.paper.id
+    paper = challenge.paper.published_id
     how_much = "nothing" if not titles else "the whole paper" if everything else "some sections"
     for what in (how_much, f"{'not ' if not best else ''}{BEST}"):
         found.opened.setdefault(what, Passes()).add(passed, without)

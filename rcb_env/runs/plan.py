@@ -145,7 +145,7 @@ def jobs(
             challenge=challenge,
             sample=sample,
             seed=episode_seed(seed, challenge.id, sample),
-            key=key(challenge.paper.id, challenge.file, challenge.id, sample),
+            key=key(challenge.paper.published_id, challenge.file, challenge.id, sample),
         )
         for challenge, sample in pairs
     ]
@@ -186,7 +186,7 @@ def run_record(
         "plan": [
             {
                 "challenge": challenge.id,
-                "paper": challenge.paper.id,
+                "paper": challenge.paper.published_id,
                 "file": challenge.file,
                 "lines": challenge.lines,
                 "own_lines": own[challenge.id],
@@ -198,13 +198,13 @@ def run_record(
         ],
         # So that a report needs no data set.
         "papers": {
-            paper.id: {
+            id: {
                 "domain": paper.domain,
                 "dates": {event: day.isoformat() for event, day in paper.dates.items()},
             }
-            for paper in {
-                challenge.paper.id: challenge.paper for challenge in challenges.values()
-            }.values()
+            for id, paper in {
+                challenge.paper.published_id: challenge.paper for challenge in challenges.values()
+            }.items()
         },
         **more,
     }

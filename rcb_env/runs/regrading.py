@@ -22,6 +22,7 @@ from typing import Any
 
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Challenge, Dataset
+from rcb_env.dataset.variant_names import published, variant_of, with_variant
 from rcb_env.env.settings import Extractor, Rules
 from rcb_env.errors import StoreError, UsageError
 from rcb_env.grading.grader import Grader, Verdict
@@ -48,6 +49,7 @@ def grade_completions(
     dataset: str = "bundled",
     papers: Sequence[str] = (),
     challenges: Sequence[str] = (),
+    variant: int | None = None,
     rules: Rules = Rules(),  # noqa: B008 - frozen
     official: bool = False,
     sandbox: str = "auto",
@@ -68,6 +70,7 @@ def grade_completions(
         dataset: name or folder.
         papers: only these papers; what the file lacks of them counts as missing.
         challenges: only these challenges, likewise.
+        variant: what ids without a number are taken for; None: for the published challenge.
         rules: by its extractor code is found in replies.
         official: put the public benchmark's own verdict beside each of ours; of public folders only.
         sandbox: a maker's name, or "auto".
@@ -85,7 +88,7 @@ def grade_completions(
     """
     path = Path(path)
     loaded = load_dataset(dataset)
-    lines = _scan(path, loaded)
+    lines = _scan(path, loaded, variant)
     chosen = bool(papers or challenges)
     if chosen:
         selected = loaded.select(papers=papers or None, challenges=challenges or None)
@@ -94,7 +97,9 @@ def grade_completions(
     else:
         # In the order of the data set, so that reports of different files can be laid side by side.
         order = {challenge.id: i for i, challenge in enumerate(loaded.challenges)}
-        ordered = sorted(lines, key=lambda pair: (order[pair[0]], pair[1]))
+        ordered = sorted(
+            lines, key=lambda pair: (order[published(pair[0])], variant_of(pair[0]), pair[1])
+        )
         pairs = [(loaded.challenge(id), sample) for id, sample in ordered]
     more = {**rules.chosen(), **_official(official, pairs, dataset)}
     config = _config("file:" + path.name, None, pairs, file_sha256=file_digest(path), **more)
@@ -332,7 +337,7 @@ def _official(
     return {"official": True}
 
 
-def _scan(path: Path, dataset: Dataset) -> dict[tuple[str, int], int]:
+def _scan(path: Path, dataset: Dataset, variant: int | None) -> dict[tuple[str, int], int]:
     """Check every line; returns where each (challenge, sample) is.
 
     Raises:
@@ -348,7 +353,7 @@ def _scan(path: Path, dataset: Dataset) -> dict[tuple[str, int], int]:
                 if len(line) == MAX_LINE_BYTES:
                     raise UsageError(f"{where}: the line is longer than {MAX_LINE_BYTES} bytes")
                 if line.strip():
-                    pair = _checked(line, where, dataset)
+                    pair = _checked(line, where, dataset, variant)
                     if pair in numbers:
                         raise UsageError(
                             f"{where}: {pair[0]} sample {pair[1]} is in line {numbers[pair]} "
@@ -363,7 +368,7 @@ def _scan(path: Path, dataset: Dataset) -> dict[tuple[str, int], int]:
     return places
 
 
-def _checked(line: bytes, where: str, dataset: Dataset) -> tuple[str, int]:
+def _checked(line: bytes, where: str, dataset: Dataset, variant: int | None) -> tuple[str, int]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -386,6 +391,8 @@ def _checked(line: bytes, where: str, dataset: Dataset) -> tuple[str, int]:
         raise UsageError(f'{where}: "{texts[0]}" must be a string')
     if not isinstance(record.get("finish_reason", ""), str | None):
         raise UsageError(f'{where}: "finish_reason" must be a string')
+    if variant is not None and not variant_of(challenge):
+        challenge = with_variant(challenge, variant)
     try:
         dataset.challenge(challenge)
     except UsageError as error:

@@ -122,7 +122,7 @@ def work(
         )
         for n in range(min(workers, len(todo)))
     ]
-    there = ((job.challenge.paper.id, states.get(job.key.id, INFRA)) for job in jobs)
+    there = ((job.challenge.paper.published_id, states.get(job.key.id, INFRA)) for job in jobs)
     told = Teller(
         progress,
         shared.played,

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from rcb_env.dataset.variant_names import published
 from rcb_env.errors import BoxDied, SandboxUnavailable
 from rcb_env.sandbox.box import Box, BoxSettings, Maker, RunRequest, RunResult
 from rcb_env.sandbox.pool import Pool
@@ -64,7 +65,8 @@ class Fleet:
             start()
 
     def learn_imports(self, paper: str, modules: tuple[str, ...]) -> None:
-        """Have later runs of this paper start from processes that have imported these modules."""
+        """Have later runs of this paper, in all its variants, start from processes that have imported these modules."""
+        paper = published(paper)
         with self._lock:
             known = tuple(sorted({*self._imports.get(paper, ()), *modules}))
             if sum(map(len, known)) <= _MAX_IMPORT_BYTES:
@@ -147,7 +149,7 @@ class Fleet:
         image, preload = ("image", _IMAGE_PRELOAD) if torch else ("plain", _PLAIN_PRELOAD)
         if not box.zygote(image, preload):
             raise SandboxUnavailable("the image's packages start threads when they are imported")
-        imports = self._imports.get(request.paper, ())
+        imports = self._imports.get(published(request.paper), ())
         if not imports:
             return image
         names = "\n".join((image, *imports))
