@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from rcb_env.certify.variants import VariantReport, certify_variants
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.grading.grader import Grader
+from rcb_env.runs.regrading import grade_completions
 from tests.two_files import FILES, VARIANTS
 
 MORE = """
@@ -71,3 +73,48 @@ def test_a_variant_whose_reference_fails_is_told(looked_at: Callable[..., Varian
         for one in told
     )
     assert report.passed < report.references
+
+
+def test_an_answer_is_graded_in_its_variant_and_counted_with_its_paper(
+    tmp_path: Path, write_paper: Callable[..., Path], small_grader: Grader
+) -> None:
+    text = {"paper.md": "Multiply, then add one.\n", "variants.yaml": VARIANTS}
+    paper = write_paper(tmp_path / "tiny", {**FILES, **text})
+    one, two = "    return x * factor + 1\n", "    return x * factor + 2\n"
+    renamed = next(
+        number
+        for number in range(1, 20)
+        if "factor" not in load_dataset(paper).challenge(f"tiny~{number}/scale").reference
+    )
+    plain = next(
+        number
+        for number in range(1, 20)
+        if load_dataset(paper).challenge(f"tiny~{number}/scale").reference == two
+    )
+    rows = [
+        {"challenge": f"tiny~{plain}/scale", "code": one},
+        {"challenge": f"tiny~{plain}/scale", "code": two, "sample": 1},
+        {"challenge": f"tiny~{renamed}/scale", "code": two},
+        {"challenge": "tiny/scale", "code": one},
+    ]
+    file = tmp_path / "answers.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def graded(folder: str, variant: int | None) -> dict[tuple[str, int], str]:
+        store = grade_completions(
+            file, tmp_path / folder, dataset=str(paper), variant=variant, grader=small_grader
+        )
+        episodes = [line["episode"] for line in store.latest()]
+        assert {episode["paper"] for episode in episodes} == {"tiny"}
+        assert {entry["paper"] for entry in store.record["plan"]} == {"tiny"}
+        return {(each["challenge"], each["sample"]): each["status"] for each in episodes}
+
+    found = graded("as-named", None)
+    assert found == {
+        ("tiny/scale", 0): "passed",
+        (f"tiny~{plain}/scale", 0): "failed",
+        (f"tiny~{plain}/scale", 1): "passed",
+        (f"tiny~{renamed}/scale", 0): "failed",
+    }
+    elsewhere = plain + 20
+    assert (f"tiny~{elsewhere}/scale", 0) in graded("all-elsewhere", elsewhere)

@@ -9,13 +9,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import gymnasium
 import pytest
 
 from rcb_env.dataset.knobs import read_knobs
 from rcb_env.dataset.loading import load_dataset
 from rcb_env.dataset.papers import Dataset
+from rcb_env.dataset.selection import Selection
 from rcb_env.dataset.variant_names import published, variant_of, with_variant
 from rcb_env.dataset.variants import KEPT
+from rcb_env.env.environment import ResearchCodeEnv
 from rcb_env.errors import PaperError, UsageError
 from tests.two_files import FILES, VARIANTS
 
@@ -24,6 +27,13 @@ from tests.two_files import FILES, VARIANTS
 def dataset(tmp_path: Path, write_paper: Callable[..., Path]) -> Dataset:
     files = {**FILES, "paper.md": "Multiply, then add one.\n", "variants.yaml": VARIANTS}
     return load_dataset(write_paper(tmp_path / "tiny", files))
+
+
+def declare_splits(dataset: Dataset, test: str = "8-9") -> None:
+    (dataset.papers[0].root.parent / "splits.yaml").write_text(
+        "train: [tiny]\nvalidation: []\ntest: []\n"
+        f"variants: {{train: 1-5, validation: 6-7, test: {test}}}\n"
+    )
 
 
 def test_an_id_says_which_variant_it_is_of() -> None:
@@ -112,6 +122,74 @@ def test_few_variants_are_kept(dataset: Dataset) -> None:
     again = dataset.paper("tiny~1")
     assert again is not first
     assert again.content_hash == first.content_hash
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        (7, [7]),
+        ([7, 3, 7], [7, 3]),
+        (range(4), [0, 1, 2, 3]),
+        ("7", [7]),
+        ("0-3", [0, 1, 2, 3]),
+        ("1,5-7", [1, 5, 6, 7]),
+        ("test", [8, 9]),
+    ],
+)
+def test_numbers_of_variants_may_be_said_in_several_ways(
+    dataset: Dataset, said: object, meant: list[int]
+) -> None:
+    declare_splits(dataset)
+    found = Selection.of({"variants": said, "challenges": "tiny/shift"}).among(dataset)
+    assert [variant_of(one.id) for one in found] == meant
+
+
+@pytest.mark.parametrize("said", [-1, [], "", "a", "3-", True, [True], "3-1", 1.5, ["1"]])
+def test_what_is_no_number_of_a_variant_is_refused(said: object) -> None:
+    with pytest.raises(UsageError, match=r"variants is .*; it must be a number"):
+        Selection.of({"variants": said})
+
+
+def test_a_split_holds_its_own_numbers_of_variants(dataset: Dataset) -> None:
+    declare_splits(dataset)
+    train = Selection.of({"split": "train", "variants": range(1000)})
+    assert list(train.numbers(dataset) or ()) == [1, 2, 3, 4, 5]
+    assert len(train.among(dataset)) == 5 * 3
+    with pytest.raises(UsageError, match="no selected variant is of the split train: 1-5"):
+        Selection.of({"split": "train", "variants": [8, 9]}).among(dataset)
+    declare_splits(dataset, test="5-9")
+    with pytest.raises(PaperError, match=r"splits\.yaml:4: two splits have numbers"):
+        train.among(dataset)
+    declare_splits(dataset, test="9-8")
+    with pytest.raises(PaperError, match="'9-8': write numbers from 1 as 1-7999"):
+        train.among(dataset)
+
+
+def test_a_name_with_a_number_and_numbers_beside_it_are_refused(dataset: Dataset) -> None:
+    with pytest.raises(UsageError, match="tiny~2/shift names a variant; leave out variants, or ~2"):
+        Selection.of({"challenges": ["tiny/scale", "tiny~2/shift"], "variants": 3})
+    chosen = dataset.select(challenges=["tiny~2/shift", "tiny/scale", "tiny~1/shift"])
+    assert [one.id for one in chosen] == ["tiny/scale", "tiny~1/shift", "tiny~2/shift"]
+    assert dataset.select(papers=["tiny~4"])[0].id == "tiny~4/scale"
+
+
+def test_an_environment_draws_a_variant_at_each_reset(dataset: Dataset) -> None:
+    env = gymnasium.make("rcb/Challenge-v0", dataset=dataset, variants=range(1000))
+    ids = [env.reset(seed=seed)[1]["challenge"] for seed in range(20)]
+    assert [env.reset(seed=seed)[1]["challenge"] for seed in range(20)] == ids
+    assert len({variant_of(id) for id in ids}) > 15
+    assert len({published(id) for id in ids}) == 3
+    fixed = ResearchCodeEnv("tiny/scale", dataset=dataset, variants=[0, 1, 2, 3])
+    states = {}
+    for seed in range(20):
+        _, info = fixed.reset(seed=seed)
+        states[info["challenge"]] = info["state_hash"]
+    assert sorted(states) == ["tiny/scale", *(f"tiny~{n}/scale" for n in (1, 2, 3))]
+    assert len(set(states.values())) == 4
+    _, info = fixed.reset(options={"challenge": "tiny~9/shift"})
+    kept = fixed.snapshot()
+    fixed.reset(options={"variants": 2, "challenges": "tiny/scale"})
+    assert fixed.restore(kept)[1]["state_hash"] == info["state_hash"]
 
 
 TEXTS = {"paper.md": "one two two\n", "src/a.py": 'x = 1\n# <paper2code name="b">\ny = x\n'}
