@@ -16,7 +16,7 @@ import hashlib
 import itertools
 import keyword
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -101,6 +101,18 @@ class _Part:
     number: int
 
 
+@dataclass(frozen=True)
+class _Slot:
+    """A place in a file that reads otherwise for some choices of a knob, or for another word of a name."""
+
+    key: str
+    published: str
+    reads: Mapping[str, tuple[_Item, ...]]
+
+
+_Item = str | _Slot
+
+
 class Knobs:
     """The knobs of one paper.
 
@@ -122,7 +134,7 @@ class Knobs:
         self._document = document
         self._check_knobs()
         self._check_names()
-        self._parts = {path: self._placed(path) for path in self._files}
+        self._templates = {path: self._template(path) for path in self._files}
 
     # --- what there is -------------------------------------------------------------------------
 
@@ -161,27 +173,39 @@ class Knobs:
 
     def render(self, choices: Choices) -> dict[str, str]:
         """The files that read otherwise for these choices, by path."""
-        words = {name: choices[name] for name in self.names if choices.get(name, name) != name}
-        pattern = _whole_words(words) if words else None
         rendered = {}
-        for path, text in self._files.items():
-            made = self._with_pieces(path, text, choices)
-            if pattern is not None and path.endswith((".py", ".md")):
-                made = _outside_tags(made, pattern, words)
-            if made != text:
+        for path, template in self._templates.items():
+            made = "".join(_written(template, choices))
+            if made != self._files[path]:
                 rendered[path] = made
         return rendered
 
-    def _with_pieces(self, path: str, text: str, choices: Choices) -> str:
-        made, end = [], 0
-        for part in self._parts[path]:
-            published = part.knob.published
-            choice = choices.get(part.knob.name, published)
-            if choice not in part.piece.reads or choice == published:
-                continue
-            made += [text[end : part.start], part.piece.reads[choice]]
-            end = part.end
-        return "".join([*made, text[end:]])
+    def _template(self, path: str) -> tuple[_Item, ...]:
+        """A file as stretches of text, and slots for what knobs and names decide."""
+        text, named = self._files[path], path.endswith((".py", ".md"))
+        tags = [tag.span() for tag in _TAG.finditer(text)]
+        places: list[tuple[int, int, _Slot]] = []
+        for part in self._placed(path):
+            reads = {
+                choice: tuple(self._with_names(read) if named else (read,))
+                for choice, read in part.piece.reads.items()
+            }
+            places.append((part.start, part.end, _Slot(part.knob.name, part.knob.published, reads)))
+        taken = [*tags, *((start, end) for start, end, _ in places)]
+        for start, end, slot in self._slots(text) if named else ():
+            if not any(start < until and begin < end for begin, until in taken):
+                places.append((start, end, slot))
+        return tuple(_filled(text, sorted(places, key=lambda place: place[0])))
+
+    def _with_names(self, text: str) -> Iterator[_Item]:
+        return _filled(text, self._slots(text))
+
+    def _slots(self, text: str) -> Iterator[tuple[int, int, _Slot]]:
+        if self.names:
+            for found in _whole_words([*self.names]).finditer(text):
+                name = found[0]
+                words = {word: (word,) for word in (name, *self.names[name])}
+                yield (*found.span(), _Slot(name, name, words))
 
     # --- checks --------------------------------------------------------------------------------
 
@@ -305,13 +329,23 @@ def _draw(count: int, paper: str, number: int, *what: str) -> int:
     return int.from_bytes(digest[:8], "big") % count
 
 
-def _whole_words(words: Mapping[str, str] | list[str]) -> re.Pattern[str]:
+def _whole_words(words: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)")
 
 
-def _outside_tags(text: str, pattern: re.Pattern[str], words: Mapping[str, str]) -> str:
-    made, end = [], 0
-    for tag in _TAG.finditer(text):
-        made += [pattern.sub(lambda found: words[found[0]], text[end : tag.start()]), tag[0]]
-        end = tag.end()
-    return "".join([*made, pattern.sub(lambda found: words[found[0]], text[end:])])
+def _filled(text: str, places: Iterable[tuple[int, int, _Slot]]) -> Iterator[_Item]:
+    """A text with slots at some places, which are in order."""
+    end = 0
+    for start, stop, slot in places:
+        yield from (text[end:start], slot)
+        end = stop
+    yield text[end:]
+
+
+def _written(items: Iterable[_Item], choices: Choices) -> Iterator[str]:
+    for item in items:
+        if isinstance(item, str):
+            yield item
+        else:
+            choice = choices.get(item.key, item.published)
+            yield from _written(item.reads.get(choice, item.reads[item.published]), choices)
