@@ -26,7 +26,7 @@ from rcb_env.certify.reasons import Reasons
 from rcb_env.certify.variant_texts import Setting, problems_of_knobs, problems_of_text, settings
 from rcb_env.certify.verdicts import Verdicts
 from rcb_env.dataset.knobs import Knobs
-from rcb_env.dataset.papers import Challenge, Paper, digest
+from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.errors import PaperError, UsageError
 from rcb_env.grading.grader import Grader
 from rcb_env.grading.verdict import Verdict
@@ -142,7 +142,7 @@ class _Run:
         variants = self._paper.variants
         assert variants is not None
         answers = {
-            digest([("answer", f"{one.id.partition('/')[2]}\0{one.reference}")])
+            one.answer_hash
             for number in range(COUNTED)
             for one in variants.of(self._paper, number).challenges
         }

@@ -86,19 +86,11 @@ def list_challenges(
             "file": challenge.file,
             "hint": challenge.hint,
             "lines": challenge.lines,
-            "answer_hash": _answer_hash(challenge),
+            "answer_hash": challenge.answer_hash,
         }
         for challenge in (options.selected(chosen) or Selection()).among(whole)
     ]
     _print_rows(rows, ("id", "lines", "file", "hint"), as_json)
-
-
-def _answer_hash(challenge: Challenge) -> str:
-    """Sixteen hex digits of the code that is missing, with the published id of the challenge."""
-    from rcb_env.dataset.papers import digest
-    from rcb_env.dataset.variant_names import published
-
-    return digest([("id", published(challenge.id)), ("answer", challenge.reference)])[:16]
 
 
 @list_.command("agents")

@@ -166,6 +166,11 @@ class Challenge:
         return markers.body(self._annotated, self.region)
 
     @cached_property
+    def answer_hash(self) -> str:
+        """Sixteen hex digits of the right answer, the same in all variants where it reads the same."""
+        return digest([("id", published(self.id)), ("answer", self.reference)])[:16]
+
+    @cached_property
     def defines(self) -> tuple[str, ...]:
         """What later code reads from the region, see `rcb_env.dataset.interface`."""
         if self.holes is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 from rcb_env.dataset.difficulty import BY_LINES, difficulties
 from rcb_env.dataset.papers import Challenge, Dataset
 from rcb_env.dataset.splits import SPLITS, numbers_of, papers_of
-from rcb_env.dataset.variant_names import variant_of
+from rcb_env.dataset.variant_names import published, variant_of
 from rcb_env.errors import UsageError, unknown
 
 
@@ -133,6 +133,28 @@ class Selection:
             said = f"{allowed.start}-{allowed.stop - 1}"
             raise UsageError(f"no selected variant is of the split {self.split}: {said}")
         return found
+
+    def holding(self, dataset: Dataset) -> Callable[[str], bool]:
+        """Whether the challenge of an id, also of a variant, is among those that fit; where nothing is said of variants, all of them.
+
+        Of a split, what is of its papers and of no other split's variants.
+
+        Raises:
+            UsageError, PaperError: as `among`.
+        """
+        ids = {one.id for one in self.before_variants(dataset)}
+        numbers = self.numbers(dataset)
+        if numbers is None and self.split is not None:
+            allowed = numbers_of(dataset, self.split)
+            numbers = None if allowed is None else [0, *allowed]
+        held = None if numbers is None else frozenset(numbers)
+
+        def holds(id: str) -> bool:
+            if held is not None and variant_of(id) not in held:
+                return False
+            return id in ids or published(id) in ids
+
+        return holds
 
     def before_variants(self, dataset: Dataset) -> tuple[Challenge, ...]:
         """The challenges that fit, as published; of papers that declare variants, if some are asked for.

@@ -7,6 +7,7 @@ hierarchical.py  challenges within papers, by a mixed linear model
 power.py       how large a gap two runs can show, and what it would take to see one
 summary.py     one run in numbers
 comparison.py  runs side by side: what else differs, and rates by effort
+recall.py      how much more a run solves of published papers than of their variants
 open_scores.py  the scores of open challenges, and their curve over test runs, tokens and money
 items.py       challenges as the items of a test: difficulty, discrimination
 item_sources.py  what they are computed from: run folders, a table of published results

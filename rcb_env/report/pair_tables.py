@@ -5,6 +5,8 @@ Not covered: how the numbers come about (`rcb_env.report.comparison`); one run (
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -13,6 +15,7 @@ from rcb_env.errors import counted
 from rcb_env.report.comparison import ByEffort, RunPair
 from rcb_env.report.disagreements import Disagreement, counts
 from rcb_env.report.power import ROUGH_BELOW, SHARE, Needed, Power
+from rcb_env.report.recall import RecallGap
 from rcb_env.report.tables import (
     amount_text,
     hierarchical_table,
@@ -159,3 +162,24 @@ def _same_code(found: tuple[Disagreement, ...], *, brief: bool) -> list[str]:
         for one in found
     ]
     return [f"{head}:", *listed]
+
+
+def recall_table(gaps: Sequence[RecallGap]) -> Table:
+    """Runs on published papers and on their variants, in percent and percentage points."""
+    table = Table(title="Recall gap: published minus varied", title_justify="left")
+    table.add_column("run")
+    for title in ("challenges", "papers", "variants", "published", "varied", "gap", "95 %", "p"):
+        table.add_column(title, justify="right")
+    for one in gaps:
+        table.add_row(
+            escape(one.run),
+            str(one.challenges),
+            str(one.papers),
+            str(one.variants),
+            number_text(one.published),
+            number_text(one.varied),
+            rate_text(one.gap),
+            interval_text(one.gap),
+            f"{one.p_value:.3f}",
+        )
+    return table

@@ -6,7 +6,7 @@ where a worth is neither on record nor measured before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -31,13 +31,13 @@ class StoredChallenges:
     def _dataset(self) -> Dataset:
         return load_dataset(self._store.record.get("dataset", {}).get("source", "bundled"))
 
-    def chosen(self, selection: Selection) -> frozenset[str]:
-        """The ids of those that a selection leaves.
+    def chosen(self, selection: Selection) -> Callable[[str], bool]:
+        """Whether a selection leaves the challenge of an id.
 
         Raises:
             UsageError: it leaves none, or names what there is not.
         """
-        return frozenset(one.id for one in selection.among(self._dataset))
+        return selection.holding(self._dataset)
 
     def worth(self, episode: Mapping[str, Any], *, faults: bool) -> Worth:
         """What the cases of an episode's challenge are worth.

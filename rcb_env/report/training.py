@@ -237,7 +237,7 @@ class _Run:
 
     def leaves_out(self, episode: Mapping[str, Any]) -> bool:
         """Whether its challenge is not selected; counted."""
-        out = self._chosen is not None and episode["challenge"] not in self._chosen
+        out = self._chosen is not None and not self._chosen(episode["challenge"])
         if out:
             self._made.without("not selected")
         return out

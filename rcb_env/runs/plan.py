@@ -192,6 +192,7 @@ def run_record(
                 "own_lines": own[challenge.id],
                 "hint_words": len(challenge.hint.split()),
                 "content_hash": challenge.content_hash,
+                "answer_hash": challenge.answer_hash,
                 "samples": samples[challenge.id],
             }
             for challenge in challenges.values()

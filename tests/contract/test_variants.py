@@ -7,11 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from rcb_env.certify.variants import VariantReport, certify_variants
+from rcb_env.cli.compare import compare
 from rcb_env.dataset.loading import load_dataset
+from rcb_env.errors import UsageError
 from rcb_env.grading.grader import Grader
+from rcb_env.report.recall import recall_gap
 from rcb_env.runs.regrading import grade_completions
+from rcb_env.runs.store import RunStore
 from tests.two_files import FILES, VARIANTS
 
 MORE = """
@@ -100,21 +105,31 @@ def test_an_answer_is_graded_in_its_variant_and_counted_with_its_paper(
     file = tmp_path / "answers.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
-    def graded(folder: str, variant: int | None) -> dict[tuple[str, int], str]:
+    def graded(folder: str, variant: int | None) -> RunStore:
         store = grade_completions(
             file, tmp_path / folder, dataset=str(paper), variant=variant, grader=small_grader
         )
-        episodes = [line["episode"] for line in store.latest()]
-        assert {episode["paper"] for episode in episodes} == {"tiny"}
+        assert {line["episode"]["paper"] for line in store.latest()} == {"tiny"}
         assert {entry["paper"] for entry in store.record["plan"]} == {"tiny"}
-        return {(each["challenge"], each["sample"]): each["status"] for each in episodes}
+        return store
 
-    found = graded("as-named", None)
-    assert found == {
+    store = graded("as-named", None)
+    episodes = [line["episode"] for line in store.latest()]
+    assert {(each["challenge"], each["sample"]): each["status"] for each in episodes} == {
         ("tiny/scale", 0): "passed",
         (f"tiny~{plain}/scale", 0): "failed",
         (f"tiny~{plain}/scale", 1): "passed",
         (f"tiny~{renamed}/scale", 0): "failed",
     }
+    gap = recall_gap(store, "as-named")
+    assert (gap.challenges, gap.papers, gap.variants) == (1, 1, 2)
+    assert gap.published == 100
+    assert gap.gap.value == pytest.approx(200 / 3)
+    assert gap.gap.interval is None, "one paper says nothing of others"
+    told = CliRunner().invoke(compare, ["--variants", "--json", str(store.folder)])
+    assert json.loads(told.output)["gap"]["value"] == pytest.approx(200 / 3)
     elsewhere = plain + 20
-    assert (f"tiny~{elsewhere}/scale", 0) in graded("all-elsewhere", elsewhere)
+    alone = graded("all-elsewhere", elsewhere)
+    assert f"tiny~{elsewhere}/scale" in {entry["challenge"] for entry in alone.record["plan"]}
+    with pytest.raises(UsageError, match="has no challenge both as published and in a variant"):
+        recall_gap(alone, "all-elsewhere")

@@ -165,6 +165,19 @@ def test_a_split_holds_its_own_numbers_of_variants(dataset: Dataset) -> None:
         train.among(dataset)
 
 
+def test_of_stored_episodes_a_split_holds_its_own_variants_only(dataset: Dataset) -> None:
+    declare_splits(dataset)
+    ids = ["tiny/scale", "tiny~2/scale", "tiny~8/scale", "tiny~2/shift"]
+
+    def held(**settings: object) -> list[str]:
+        return [*filter(Selection.of(settings).holding(dataset), ids)]
+
+    assert held(split="train") == ["tiny/scale", "tiny~2/scale", "tiny~2/shift"]
+    assert held(variants="test") == ["tiny~8/scale"]
+    assert held(challenges="tiny/scale") == ids[:3]
+    assert held(challenges="tiny/scale", variants=[0, 2]) == ids[:2]
+
+
 def test_a_name_with_a_number_and_numbers_beside_it_are_refused(dataset: Dataset) -> None:
     with pytest.raises(UsageError, match="tiny~2/shift names a variant; leave out variants, or ~2"):
         Selection.of({"challenges": ["tiny/scale", "tiny~2/shift"], "variants": 3})
