@@ -171,6 +171,7 @@ class Node:
         self._boxes = max(1, boxes(most=int(min(processors, memory // BOX_BYTES))))
         self._graders: dict[tuple[tuple[str, Any], ...], Grader] = {}
         self._papers = Received()
+        self._warm: set[str] = set()  # content hashes
         self._lock = threading.Lock()
         self._asked = 0
         self._players = threading.local()
@@ -213,6 +214,8 @@ class Node:
         notes = _Notes()
         try:
             challenge = self._challenge(order.paper, order.challenge)
+            if order.config.model is not None:
+                self._warm_up(order.paper, challenge)
             job = Job(challenge, order.sample, order.seed, order.key)
             episode = self._player(order).play(job, notes)
         except RcbError as error:
@@ -235,6 +238,19 @@ class Node:
             self._players.key = key
         player: Player = self._players.player
         return player
+
+    def _warm_up(self, paper: Sent, challenge: Challenge) -> None:
+        """Have boxes import what a paper needs while the first model thinks."""
+        with self._lock:
+            if paper.content_hash in self._warm:
+                return
+            self._warm.add(paper.content_hash)
+
+        def grade() -> None:
+            with contextlib.suppress(RcbError):  # whoever grades next is told
+                self._grader({}).grade(challenge, challenge.reference, final=False)
+
+        threading.Thread(target=grade, daemon=True).start()
 
     def _challenge(self, paper: Sent, name: str) -> Challenge:
         return self._papers.of(paper).challenge(name)
