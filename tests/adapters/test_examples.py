@@ -34,7 +34,7 @@ def rates(told: str) -> tuple[float, float]:
 
 
 def test_reinforce_learns_which_completions_pass(tmp_path: Path) -> None:
-    first, last = rates(run("reinforce.py", folder=tmp_path))
+    first, last = rates(run("reinforce.py", "--updates", "40", "--envs", "4", folder=tmp_path))
     assert last > first + 0.1
     assert last > 0.9
     assert "<svg" in (tmp_path / "runs" / "reinforce.svg").read_text()
