@@ -5,7 +5,7 @@ code that graded it, and per region how many mutants were made, failed, or survi
 answers were accepted and refused.
 A paper whose content is that on record needs no more than a light check. The same record says what the check of its scopes
 found, each with a hash of its own: of code that is derived. Open challenges have a file of their own, of the
-same form: what each witness came to.
+same form: what each witness came to; and so have variants.
 
 Guarantees: the same findings give the same bytes. Times differ from machine to machine, so a record
 is replaced only when something else in it changes. The file is replaced as a whole or not at all.
@@ -24,7 +24,7 @@ from typing import Any, Literal, Protocol
 
 from rcb_env.certify.nothing import Attempt
 from rcb_env.certify.problem import Problem
-from rcb_env.dataset.certified import content_of
+from rcb_env.dataset.certified import content_of, content_of_variants
 from rcb_env.dataset.joint import in_all_scopes
 from rcb_env.dataset.papers import Paper
 from rcb_env.dataset.scopes import scope_of
@@ -34,7 +34,9 @@ from rcb_env.grading.worth import Worth
 from rcb_env.sandbox import images
 
 Depth = Literal["light", "quick", "full"]
+Kind = Literal["regions", "open challenges", "variants"]
 _FORMAT = 1
+_TIMES = ("warm_test_s", "run_s", "seconds")
 
 
 @dataclass(frozen=True)
@@ -156,15 +158,15 @@ class CertificateFile:
 
     Args:
         path: the file; it need not exist.
-        of_open: whether its records are of open challenges.
+        kind: what its records are of.
 
     Raises:
         UsageError: there is something else in the file.
     """
 
-    def __init__(self, path: Path, *, of_open: bool = False) -> None:
+    def __init__(self, path: Path, *, kind: Kind = "regions") -> None:
         self.path = path
-        self._of_open = of_open
+        self._kind: Kind = kind
         self._papers: dict[str, dict[str, Any]] = {}
         if not path.exists():
             return
@@ -172,10 +174,10 @@ class CertificateFile:
             found = json.loads(path.read_text())
             if found["format"] == _FORMAT:
                 self._papers = dict(found["papers"])
-                if all(("witnesses" in one) == of_open for one in self._papers.values()):
+                others = {_kind_of(one) for one in self._papers.values()} - {kind}
+                if not others:
                     return
-                kind = "regions" if of_open else "open challenges"
-                raise UsageError(f"{path}: its records are of {kind}; name another file")
+                raise UsageError(f"{path}: its records are of {min(others)}; name another file")
         except (ValueError, KeyError, TypeError):
             pass
         raise UsageError(
@@ -188,7 +190,10 @@ class CertificateFile:
         record = self._record(paper)
         if record is None:
             return "missing"
-        return "current" if record.get("content") == content_of(paper) else "changed"
+        return "current" if record.get("content") == self._content(paper) else "changed"
+
+    def _content(self, paper: Paper) -> str:
+        return content_of_variants(paper) if self._kind == "variants" else content_of(paper)
 
     def stale(self, papers: Iterable[Paper]) -> list[str]:
         """What keeps this file from being the certificate of these papers; [] if nothing does."""
@@ -207,7 +212,9 @@ class CertificateFile:
     def summary(self, paper: Paper) -> str:
         """What the record says of a paper, and whether the same code graded it."""
         record = self._papers[paper.id]
-        if self._of_open:
+        if self._kind == "variants":
+            text = f"{record['refused']} answers for another choice failed"
+        elif self._kind == "open challenges":
             text = f"{len(record['witnesses'])} witnesses lie where they must"
         elif (scope := scope_of(paper.challenges[0].id)) != "region":
             told = record["scopes"][scope]["reference"]
@@ -226,7 +233,7 @@ class CertificateFile:
         )
 
     def _scopes(self, paper: Paper) -> dict[str, Paper]:
-        joint = {} if self._of_open else in_all_scopes(paper)
+        joint = in_all_scopes(paper) if self._kind == "regions" else {}
         return {f"{paper.id}@{scope}": one for scope, one in joint.items()}
 
     def put(
@@ -251,7 +258,7 @@ class CertificateFile:
         joint = scopes or {}
         fine = found.ok and all(certificate.ok for _, certificate in joint.values())
         if fine:
-            record = _record(paper, found)
+            record = {"content": self._content(paper), **_record(found, paper)}
             if joint:
                 record["scopes"] = {scope: _of_scope(*each) for scope, each in joint.items()}
             same = before is not None and _lasting(before) == _lasting(record)
@@ -262,6 +269,12 @@ class CertificateFile:
         temporary.write_text(text + "\n")
         temporary.replace(self.path)
         return fine
+
+
+def _kind_of(record: Mapping[str, Any]) -> Kind:
+    if "knobs" in record:
+        return "variants"
+    return "open challenges" if "witnesses" in record else "regions"
 
 
 def _of_scope(paper: Paper, found: Certificate) -> dict[str, Any]:
@@ -275,9 +288,8 @@ def _of_scope(paper: Paper, found: Certificate) -> dict[str, Any]:
     }
 
 
-def _record(paper: Paper, found: Found) -> dict[str, Any]:
+def _record(found: Found, paper: Paper) -> dict[str, Any]:
     return {
-        "content": content_of(paper),
         "made_by": {
             "grading": grading_code(),
             "image": f"{paper.image} {images.digest(paper.image)}",
@@ -288,4 +300,4 @@ def _record(paper: Paper, found: Found) -> dict[str, Any]:
 
 
 def _lasting(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in record.items() if key not in ("warm_test_s", "run_s")}
+    return {key: value for key, value in record.items() if key not in _TIMES}

@@ -9,7 +9,7 @@ Not covered: what takes runs (variants.py).
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from rcb_env.certify.points import leaks
@@ -45,8 +45,8 @@ class Setting:
         return [(old, new) for old, new in pairs if old.reference != new.reference]
 
 
-def settings(paper: Paper, knobs: Knobs, combinations: int) -> list[Setting]:
-    """Every choice of every knob alone, all names otherwise, and the first so many variants.
+def settings(paper: Paper, knobs: Knobs, numbers: Iterable[int]) -> list[Setting]:
+    """Every choice of every knob alone, all names otherwise, and the variants of these numbers.
 
     Raises:
         PaperError: with some choices the files are no paper.
@@ -64,7 +64,7 @@ def settings(paper: Paper, knobs: Knobs, combinations: int) -> list[Setting]:
         Setting(name, knob, choices, variants.chosen(paper, choices, f"{paper.id}~{name}"))
         for name, knob, choices in asked
     ]
-    for number in range(1, combinations + 1):
+    for number in numbers:
         variant = variants.of(paper, number)
         made.append(Setting(variant.id, None, knobs.chosen(paper.id, number), variant))
     return made

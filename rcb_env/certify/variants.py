@@ -88,6 +88,7 @@ def certify_variants(
     grader: Grader,
     *,
     depth: Depth,
+    numbers: Sequence[int] | None = None,
     progress: Progress | None = None,
     cache: Path | None = None,
     workers: int = 1,
@@ -97,7 +98,8 @@ def certify_variants(
     Args:
         paper: with a challenge for each region.
         grader: what judges; must not be closed before this returns.
-        depth: "light": references, and one combination; "full": all faults, and four times as many combinations as "quick".
+        depth: "light": of single choices only what can be said without running, and one combination; "full": all faults, and four times as many combinations as "quick".
+        numbers: only the variants of these numbers; None: every choice, and the first combinations.
         progress: is told what is going on; called from this thread only.
         cache: folder to keep verdicts in; None: nothing is kept.
         workers: how many candidates are graded at once.
@@ -110,7 +112,7 @@ def certify_variants(
         raise UsageError(f"{paper.id} declares no variants: there is no {paper.root}/variants.yaml")
     started = time.monotonic()
     try:
-        run = _Run(paper, paper.variants.knobs(paper), grader, depth, cache, workers)
+        run = _Run(paper, paper.variants.knobs(paper), grader, depth, numbers, cache, workers)
         run.look(progress or (lambda *_: None))
     except PaperError as error:
         return VariantReport(paper.id, depth, (Problem.of(error),))
@@ -126,12 +128,15 @@ class _Run:
         knobs: Knobs,
         grader: Grader,
         depth: Depth,
+        numbers: Sequence[int] | None,
         cache: Path | None,
         workers: int,
     ) -> None:
         self._paper, self._knobs, self._depth = paper, knobs, depth
         self._grader, self._cache, self._workers = grader, cache, workers
-        self._settings = settings(paper, knobs, COMBINATIONS[depth])
+        first = range(1, COMBINATIONS[depth] + 1)
+        self._every = numbers is None
+        self._settings = settings(paper, knobs, first if numbers is None else numbers)
         self._problems: list[Problem] = []
         self._touched: set[str] = set()
         self._sums = Counter[str]()
@@ -162,34 +167,39 @@ class _Run:
         )
 
     def look(self, progress: Progress) -> None:
-        for knob, message in problems_of_knobs(self._paper, self._knobs):
+        for knob, message in problems_of_knobs(self._paper, self._knobs) if self._every else ():
             self._note(knob, message)
         for number, one in enumerate(self._settings):
-            if one.is_combination and self._flawed:
+            if not (one.is_combination or self._every):
+                continue
+            if one.is_combination and self._every and self._flawed:
                 break  # it would only say the same again
             progress(one.name, number, len(self._settings))
             found = [*problems_of_text(self._knobs, one)]
             for message in found:
                 self._about(one, message)
-            if not any("no Python" in message for message in found):
-                self._look_at(one)
+            touched = one.touched(self._paper)
+            if not self._every:
+                self._touched.update(old.id for old, _ in touched)
+            elif one.knob is not None and one.knob.semantic:
+                self._touched.update(old.id for old, _ in touched)
+                if not touched:
+                    self._about(one, "changes the code of no region")
+            runs = self._depth != "light" or one.is_combination
+            if runs and not any("no Python" in message for message in found):
+                self._look_at(one, touched)
         progress("variants", len(self._settings), len(self._settings))
-        if 2 * len(self._touched) < len(self._paper.challenges):
+        if self._every and 2 * len(self._touched) < len(self._paper.challenges):
             self._note(
                 "",
                 f"semantic knobs change {len(self._touched)} of {len(self._paper.challenges)}"
                 " regions; at least half are needed",
             )
 
-    def _look_at(self, one: Setting) -> None:
+    def _look_at(self, one: Setting, touched: Sequence[tuple[Challenge, Challenge]]) -> None:
         batch = Batch(
             self._grader, Verdicts(self._cache, one.paper), lambda *_: None, self._workers
         )
-        touched = one.touched(self._paper)
-        if one.knob is not None and one.knob.semantic:
-            self._touched.update(old.id for old, _ in touched)
-            if not touched:
-                self._note(one.knob.name, f"{one.name} changes the code of no region")
         if not self._references(one, batch):
             return
         nothing = [

@@ -22,6 +22,7 @@ from rcb_env.cli.check_output import (
 
 if TYPE_CHECKING:
     from rcb_env.certify import Certificate, CertificateFile, Depth
+    from rcb_env.certify.certificate import Kind
     from rcb_env.certify.open import OpenReport
     from rcb_env.certify.suites import SuiteReport
     from rcb_env.certify.variants import VariantReport
@@ -35,8 +36,15 @@ if TYPE_CHECKING:
 @options.scope
 @click.option(
     "--variants",
+    "of_variants",
     is_flag=True,
     help="Look at the variants that papers declare, every choice of every knob, and not at the papers as published.",
+)
+@click.option(
+    "--variant",
+    "numbers",
+    metavar="N|N-M|SPLIT",
+    help="Look at these variants only, and not at every choice of every knob.",
 )
 @click.option(
     "--full",
@@ -67,7 +75,8 @@ def check(
     papers: Sequence[str],
     dataset: str,
     scope: str | None,
-    variants: bool,
+    of_variants: bool,
+    numbers: str | None,
     full: bool,
     certificate: Path | None,
     sandbox: str,
@@ -113,12 +122,16 @@ def check(
     told = Told(quiet, verbose, as_json)
     loaded = _loaded(in_scope(dataset, scope), told)
     chosen = _chosen(loaded, papers)
-    if variants and not papers:
+    of_variants = of_variants or numbers is not None
+    if of_variants and not papers:
         chosen = [paper for paper in chosen if paper.variants is not None]
     of_open = bool(chosen) and chosen[0].layout == "open"
+    if certificate and numbers is not None:
+        raise UsageError("all variants go on record together: leave out --variant")
     if certificate and full and scope_of(loaded.name) not in ("region", "open"):
         raise UsageError("all scopes go on record with the regions: leave out --scope")
-    record = CertificateFile(certificate, of_open=of_open) if certificate else None
+    kind: Kind = "variants" if of_variants else "open challenges" if of_open else "regions"
+    record = CertificateFile(certificate, kind=kind) if certificate else None
     cache = None if no_cache else _cache()
     certified: list[Certificate] = []
     surveyed: list[SuiteReport] = []
@@ -130,11 +143,11 @@ def check(
         at_once,
         _,
     ):
-        job = _Job(grader, at_once, cache, record, full, told)
+        job = _Job(grader, at_once, cache, record, full, told, _numbers(numbers, loaded))
         for number, paper in enumerate(chosen, 1):
             told.title = f"{paper.id} ({number} of {len(chosen)})" if chosen[1:] else paper.id
-            if variants:
-                varied.append(job.vary(paper))
+            if of_variants:
+                varied.append(job.vary(paper, [one.id for one in loaded.papers]))
             elif paper.layout == "paper2code":
                 surveyed.append(job.survey(paper))
             elif paper.layout == "open":
@@ -158,6 +171,7 @@ class _Job:
     record: CertificateFile | None
     full: bool
     told: Told
+    numbers: Sequence[int] | None = None
 
     def survey(self, paper: Paper) -> SuiteReport:
         """What can be found out about a folder of a public data set."""
@@ -189,21 +203,28 @@ class _Job:
             self.record.put(paper, report, order)
         return report
 
-    def vary(self, paper: Paper) -> VariantReport:
-        """Whether the variants of a paper are good enough."""
+    def vary(self, paper: Paper, order: Sequence[str]) -> VariantReport:
+        """Whether the variants of a paper are good enough; a full check goes on record."""
         from rcb_env.certify.variants import certify_variants
 
         with self.told.progress() as shown:
             report = certify_variants(
                 paper,
                 self.grader,
-                depth="full" if self.full else "quick",
+                depth=self._depth(paper),
+                numbers=self.numbers,
                 progress=shown.update,
                 cache=self.cache,
                 workers=self.workers,
             )
-        print_variants(report, "", self.told)
+        print_variants(report, standing_of(self._known, paper) if self._known else "", self.told)
+        if self.record and self.full:
+            self.record.put(paper, report, order)
         return report
+
+    def _depth(self, paper: Paper) -> Depth:
+        current = self._known is not None and self._known.standing(paper) == "current"
+        return "full" if self.full else "light" if current else "quick"
 
     @property
     def _known(self) -> CertificateFile | None:
@@ -226,20 +247,24 @@ class _Job:
         from rcb_env.certify.joint import certify_joint
 
         known = self._known
-        current = known is not None and known.standing(paper) == "current"
-        depth: Depth = "full" if self.full else "light" if current else "quick"
         with self.told.progress() as shown:
             look = certify if paper.challenges[0].holes is None else certify_joint
             found = look(
                 paper,
                 self.grader,
-                depth=depth,
+                depth=self._depth(paper),
                 progress=shown.update,
                 cache=self.cache,
                 workers=self.workers,
             )
         print_certificate(found, standing_of(known, paper) if known else "", self.told)
         return found
+
+
+def _numbers(said: str | None, dataset: Dataset) -> Sequence[int] | None:
+    from rcb_env.dataset.selection import Selection
+
+    return None if said is None else Selection.of({"variants": said}).numbers(dataset)
 
 
 def _loaded(dataset: str, told: Told) -> Dataset:

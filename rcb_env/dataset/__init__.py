@@ -1,6 +1,6 @@
 """Papers and their challenges: what is read, and from where.
 
-papers.py     `Paper`, `Challenge`, `Dataset`: what everything else asks
+papers.py     `Paper`, `Challenge`, `Dataset`: what everything else asks; regions.py: a paper's challenges; unknown_names.py: errors
 holes.py      several missing parts as one answer; parts.py: what is told of each
 scopes.py     the names of the scopes; joint.py: the challenges of a file or a paper
 variants.py   the same paper with other choices made; knobs.py: its file of choices; variant_names.py: ids

@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from rcb_env.dataset.knobs import FILE as KNOBS
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.dataset.scopes import scope_of
 
@@ -32,6 +33,13 @@ def content_of(paper: Paper) -> str:
         beside = paper.root / name
         state.update(beside.read_bytes() if beside.is_file() else b"")
     return state.hexdigest()
+
+
+def content_of_variants(paper: Paper) -> str:
+    """The same of what a certificate of a paper's variants is about: with its file of knobs."""
+    path = paper.root / KNOBS
+    knobs = path.read_bytes() if path.is_file() else b""
+    return hashlib.sha256(content_of(paper).encode() + knobs).hexdigest()
 
 
 def record_of(challenge: Challenge) -> Mapping[str, Any] | None:

@@ -19,7 +19,8 @@ from typing import Literal, get_args
 from rcb_env.dataset import markers
 from rcb_env.dataset.holes import Hole, Holes
 from rcb_env.dataset.markers import Region
-from rcb_env.dataset.papers import Challenge, Paper, digest, with_challenges
+from rcb_env.dataset.papers import Challenge, Paper, digest
+from rcb_env.dataset.regions import with_challenges
 from rcb_env.dataset.surface import imported, names_read, says_all, surface, with_packages
 from rcb_env.errors import PaperError, counted
 

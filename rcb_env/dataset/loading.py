@@ -22,8 +22,9 @@ from rcb_env.dataset.imports import reachable, third_party
 from rcb_env.dataset.joint import Joint, jointly
 from rcb_env.dataset.knobs import FILE as KNOBS
 from rcb_env.dataset.metadata import Day, Document, FilePaths, Name, Strict, Words, read_yaml
-from rcb_env.dataset.papers import OPEN, TASK, Dataset, Paper, with_challenges
+from rcb_env.dataset.papers import OPEN, TASK, Dataset, Paper
 from rcb_env.dataset.published import PUBLISHED, folder_of
+from rcb_env.dataset.regions import with_challenges
 from rcb_env.dataset.scopes import scope_of, without_scope
 from rcb_env.dataset.variants import Variants
 from rcb_env.errors import PaperError, UsageError

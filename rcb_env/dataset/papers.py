@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,7 +20,7 @@ from rcb_env.dataset.holes import Holes
 from rcb_env.dataset.markers import Masked, Region
 from rcb_env.dataset.unknown_names import unknown_name
 from rcb_env.dataset.variant_names import published, variant_of
-from rcb_env.errors import PaperError, UsageError
+from rcb_env.errors import UsageError
 
 if TYPE_CHECKING:
     from rcb_env.dataset.variants import Variants
@@ -31,7 +30,7 @@ OPEN = "@open"
 """What the id of an open challenge ends with, and the name of a data set that holds these."""
 TASK = "task.md"
 """The file of an open challenge that says what is to be written, and how it is measured."""
-_NOTES = {"native": "", "paper2code": "", "open": f"{TASK} says what it has to do."}
+NOTES = {"native": "", "paper2code": "", "open": f"{TASK} says what it has to do."}
 """The second line of a placeholder, by layout: how long the best answer is nobody knows."""
 
 
@@ -140,7 +139,7 @@ class Challenge:
     def _masked(self) -> Masked:
         if self.holes is not None:
             raise TypeError(f"{self.id} has several regions: no single one is masked")
-        return markers.mask(self._annotated, self.region, note=_NOTES[self.paper.layout])
+        return markers.mask(self._annotated, self.region, note=NOTES[self.paper.layout])
 
     def masked(self) -> Masked:
         """The region's file with the region cut out, and without tags; where there is one region."""
@@ -348,64 +347,6 @@ def _variant(paper: Paper, number: int) -> Paper:
     if paper.variants is None:
         raise UsageError(f"{paper.id} declares no variants; leave out ~{number}")
     return paper.variants.of(paper, number)
-
-
-def with_challenges(paper: Paper) -> Paper:
-    """The same paper, which from now on knows its challenges: one for each region of its annotated files.
-
-    Raises:
-        PaperError: the tags are broken, a file has none, or a region is empty; with file and line.
-    """
-    taken: set[str] = set()
-    challenges = []
-    for file in paper.annotated:
-        shown = str(paper.root / file)
-        text = _decode(paper.files[file])
-        regions = markers.find_regions(text, path=shown)
-        if not regions:
-            raise PaperError(
-                'is listed as annotated but has no `# <paper2code name="...">` tag', path=shown
-            )
-        for region in regions:
-            if not region.lines:
-                raise PaperError(
-                    f'the region "{region.name}" holds no code', path=shown, line=region.start + 1
-                )
-            slug = _slug(region.name, taken)
-            id = f"{paper.id}{OPEN}" if paper.layout == "open" else f"{paper.id}/{slug}"
-            masked = markers.mask(text, region, note=_NOTES[paper.layout])
-            challenges.append(
-                Challenge(
-                    id=id,
-                    paper=paper,
-                    file=file,
-                    region=region,
-                    hint=region.name,
-                    lines=region.lines,
-                    content_hash=digest(
-                        [
-                            ("paper", paper.content_hash),
-                            ("id", id),
-                            ("file", file),
-                            ("before", masked.before),
-                            ("placeholder", masked.placeholder),
-                            ("after", masked.after),
-                        ]
-                    ),
-                )
-            )
-    object.__setattr__(paper, "challenges", tuple(challenges))  # the two types refer to each other
-    return paper
-
-
-def _slug(hint: str, taken: set[str]) -> str:
-    base = re.sub(r"[\W_]+", "-", hint.lower()).strip("-") or "region"
-    slug, number = base, 1
-    while slug in taken:
-        number += 1
-        slug = f"{base}-{number}"
-    taken.add(slug)
-    return slug
 
 
 def _names(names: Iterable[str] | None) -> set[str]:

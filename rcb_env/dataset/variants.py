@@ -16,7 +16,8 @@ from pathlib import Path
 
 from rcb_env.dataset.joint import all_regions, jointly
 from rcb_env.dataset.knobs import TEXT, Choices, Knobs, read_knobs
-from rcb_env.dataset.papers import Paper, with_challenges
+from rcb_env.dataset.papers import Paper
+from rcb_env.dataset.regions import with_challenges
 from rcb_env.dataset.scopes import scope_of
 from rcb_env.dataset.variant_names import with_variant
 from rcb_env.errors import PaperError

@@ -2,7 +2,8 @@
 
 What the full check found is on record in papers/CERTIFICATE.json. A paper that is still what the record is about gets a
 light check here, any other the quick one; and a record that does not fit the papers is a failure of its own. So it is with
-each scope of a paper, and with open challenges, whose record is papers/CERTIFICATE_OPEN.json.
+each scope of a paper, and with open challenges, whose record is papers/CERTIFICATE_OPEN.json. Variants, whose record is
+papers/CERTIFICATE_VARIANTS.json, get a light check here.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pytest
 from rcb_env.certify import CertificateFile, Depth, certify
 from rcb_env.certify.joint import certify_joint
 from rcb_env.certify.open import certify_open
+from rcb_env.certify.variants import certify_variants
 from rcb_env.dataset.certified import record_of
 from rcb_env.dataset.joint import in_all_scopes
 from rcb_env.dataset.loading import load_dataset
@@ -28,7 +30,9 @@ BUNDLED = load_dataset("bundled")
 OPEN = load_dataset("bundled@open")
 PAPERS = Path(__file__).parents[2] / "papers"
 RECORD = CertificateFile(PAPERS / "CERTIFICATE.json")
-OPEN_RECORD = CertificateFile(PAPERS / "CERTIFICATE_OPEN.json", of_open=True)
+VARIED = [paper for paper in BUNDLED.papers if paper.variants is not None]
+VARIANTS_RECORD = CertificateFile(PAPERS / "CERTIFICATE_VARIANTS.json", kind="variants")
+OPEN_RECORD = CertificateFile(PAPERS / "CERTIFICATE_OPEN.json", kind="open challenges")
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +104,18 @@ def test_a_bundled_open_challenge_is_certified(paper: str, grader: Grader) -> No
     light = OPEN_RECORD.standing(found) == "current"
     report = certify_open(found, grader, light=light, workers=WORKERS)
     assert [str(problem) for problem in report.problems] == []
+
+
+def test_no_record_is_about_variants_as_they_were() -> None:
+    changed = [one.id for one in VARIED if VARIANTS_RECORD.standing(one) == "changed"]
+    assert changed == [], (
+        "write it anew: rcb check --variants --full --certificate papers/CERTIFICATE_VARIANTS.json PAPER..."
+    )
+
+
+@pytest.mark.parametrize("paper", [paper.id for paper in VARIED])
+def test_variants_of_a_bundled_paper_are_certified(paper: str, grader: Grader) -> None:
+    report = certify_variants(BUNDLED.paper(paper), grader, depth="light", workers=WORKERS)
+    assert [str(problem) for problem in report.problems] == []
+    assert report.passed == report.references > 0
+    assert report.refused == report.crossed > 0

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from rcb_env.dataset.loading import load_dataset
-from rcb_env.dataset.papers import Challenge, Dataset, with_challenges
+from rcb_env.dataset.papers import Challenge, Dataset
+from rcb_env.dataset.regions import with_challenges
 from rcb_env.env.actions import ToolCall
 from rcb_env.env.environment import ResearchCodeEnv
 from rcb_env.errors import BoxDied

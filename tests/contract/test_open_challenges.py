@@ -364,10 +364,10 @@ def test_a_challenge_on_record_gets_a_light_check(
     tmp_path: Path, challenge: Challenge, grader: Grader
 ) -> None:
     path = tmp_path / "CERTIFICATE.json"
-    record = CertificateFile(path, of_open=True)
+    record = CertificateFile(path, kind="open challenges")
     report = certify_open(challenge.paper, grader, workers=2)
     assert record.put(challenge.paper, report, [challenge.paper.id])
-    stored = CertificateFile(path, of_open=True)
+    stored = CertificateFile(path, kind="open challenges")
     assert stored.standing(challenge.paper) == "current"
     assert f"{len(open_papers.WITNESSES)} witnesses" in stored.summary(challenge.paper)
     assert certify_open(challenge.paper, grader, light=True).ok
