@@ -37,6 +37,7 @@ from rcb_env.sandbox.machine import BOX_BYTES, boxes
 NAMESPACE = "rcb-env"
 """Of the names of these actors."""
 _KEYS = re.compile(r"_API_KEY$|_API_TOKEN$|^(OPENAI|ANTHROPIC|GOOGLE|GEMINI|AZURE)_")
+_NICENESS = 5
 _PLAYS = 256  # episodes at once, of all drivers
 _ASKS = 64  # gradings that are under way or wait for a box
 
@@ -166,7 +167,7 @@ class Node:
     """
 
     def __init__(self, sandbox: str, processors: float, memory: float) -> None:
-        _take_usual_priority()
+        _take_priority()
         self._sandbox = sandbox
         self._boxes = max(1, boxes(most=int(min(processors, memory // BOX_BYTES))))
         self._graders: dict[tuple[tuple[str, Any], ...], Grader] = {}
@@ -263,11 +264,11 @@ class Node:
             return self._graders[key]
 
 
-def _take_usual_priority() -> None:
-    """Have this process and its boxes run as others do, where that is allowed: Ray starts workers at niceness 15."""
+def _take_priority() -> None:
+    """Have this process and its boxes give way to Ray's own only, where that is allowed: Ray starts workers at niceness 15."""
     for thread in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, int(thread.name), 0)
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), _NICENESS)
 
 
 def keys() -> dict[str, str]:
