@@ -151,7 +151,7 @@ def test_a_run_on_a_cluster_is_the_run_without_it(
         assert one == other
     configs = [RunStore.open(tmp_path / name).record["config"] for name in ("here", "there")]
     assert configs[0] == configs[1]
-    assert not processes_of_nodes()
+    wait_for(lambda: not processes_of_nodes(), "the end of the nodes' processes")
 
 
 def test_completions_are_graded_and_papers_checked_on_a_cluster(
@@ -241,7 +241,7 @@ def test_what_dies_with_a_node_is_played_again_elsewhere(
     assert all("was lost" in error for error in lost)
     assert lost, "nothing was in play on what died"
     assert told.count("it left the cluster") == 1, told
-    assert not processes_of_nodes()
+    wait_for(lambda: not processes_of_nodes(), "the end of the nodes' processes")
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGKILL])
