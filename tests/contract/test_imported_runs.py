@@ -1,4 +1,4 @@
-"""Completions that the public harness stored are graded again here, and every other verdict is told with its cause."""
+"""Completions that the public harness stored, or would grade otherwise: every other verdict is told with its cause."""
 
 from __future__ import annotations
 
@@ -60,6 +60,12 @@ def rcb(*words: object) -> str:
     return done.stdout
 
 
+def write_public_set(folder: Path) -> None:
+    for path, text in FILES.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+
+
 def completion(code: str, passed: bool | None, exit_code: int = 0) -> dict[str, Any]:
     told = {"passed": passed, "exit_code": exit_code, "stdout": "", "stderr": ""}
     return {
@@ -71,9 +77,7 @@ def completion(code: str, passed: bool | None, exit_code: int = 0) -> dict[str, 
 
 def test_stored_completions_are_graded_again_and_differences_have_a_cause(tmp_path: Path) -> None:
     """Right code that printed "failed" failed by the public rule, and one answer was never tested."""
-    for path, text in FILES.items():
-        (tmp_path / "pset" / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "pset" / path).write_text(text)
+    write_public_set(tmp_path / "pset")
     scale = [
         completion('    print("failed")\n    return x * 2 + 1\n', False, 0),
         completion("    return x\n", False, 1),
@@ -105,3 +109,54 @@ def test_stored_completions_are_graded_again_and_differences_have_a_cause(tmp_pa
         in shown
     )
     assert "tiny/scale: failed in A, passed in B (a word in the output)" in shown
+
+
+def test_the_public_verdict_stands_beside_ours_where_it_is_asked_for(tmp_path: Path) -> None:
+    write_public_set(tmp_path / "pset")
+    codes = (
+        "    return x * 2 + 1\n",
+        '    print("failed")\n    return x * 2 + 1\n',
+        "    return x\n",
+        "    import os\n    os._exit(0)\n",
+    )
+    lines = [
+        json.dumps({"challenge": "tiny/scale", "sample": number, "code": code}) + "\n"
+        for number, code in enumerate(codes)
+    ]
+    (tmp_path / "answers.jsonl").write_text("".join(lines))
+    where = (
+        "--dataset",
+        tmp_path / "pset",
+        "--challenges",
+        "tiny/scale",
+        "--sandbox",
+        "bubblewrap",
+    )
+    rcb("grade", tmp_path / "answers.jsonl", "--official", *where, "--out", tmp_path / "run")
+    stored = [
+        json.loads(line)["episode"]["verdict"]
+        for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()
+    ]
+    both = sorted((told["status"], told["official_pass"]) for told in stored)
+    assert both == [("failed", False), ("failed", True), ("passed", False), ("passed", True)]
+    told = json.loads(rcb("report", tmp_path / "run", "--by", "official", "--json"))["official"]
+    assert (told["graded"], told["both_pass"], told["both_fail"]) == (4, 1, 1)
+    (ours,), (official,) = told["only_ours"], told["only_official"]
+    assert ours.endswith("it printed 'failed'")
+    assert official.endswith("the script still ended with 0")
+
+
+def test_the_public_verdict_of_a_native_paper_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "answers.jsonl").write_text(
+        '{"challenge": "DyT/forward", "sample": 0, "code": ""}\n'
+    )
+    words = ("grade", tmp_path / "answers.jsonl", "--official", "--out", tmp_path / "run")
+    done = subprocess.run(
+        [sys.executable, "-m", "rcb_env.cli", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "--official is for folders of the public benchmark" in done.stderr
+    assert not (tmp_path / "run").exists()
