@@ -33,6 +33,8 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
 
+from rcb_env import plugins
+from rcb_env import sandbox as sandboxes
 from rcb_env.dataset.papers import Challenge, Dataset
 from rcb_env.dataset.scopes import Scope
 from rcb_env.dataset.selection import OPTIONS
@@ -46,6 +48,7 @@ from rcb_env.env.verdicts import Verdicts
 from rcb_env.env.workspace import Workspace, code_hash
 from rcb_env.errors import UsageError, unknown
 from rcb_env.grading.grader import Grader, Verdict
+from rcb_env.grading.shared import GRADERS
 from rcb_env.sandbox import machine
 
 MIN_TEXT_CHARS = 200
@@ -109,6 +112,8 @@ class ResearchCodeEnv(gymnasium.Env[dict[str, Any], Any]):
         self._drawing = Drawing(dataset, scope=scope, challenge=challenge, **among)
         self._timings = timings
         checked = None if boxes is None else machine.boxes(boxes)
+        if grader is None and sandbox not in ("auto", *plugins.names(GRADERS)):
+            sandboxes.find(sandbox)  # a wrong name is told now, and not at the first grading
         self._verdicts = Verdicts(self._reward, sandbox, checked, grader)
         self.render_mode = render_mode
         self._text = TextSpace(max_text_chars)

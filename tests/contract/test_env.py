@@ -252,6 +252,13 @@ def test_a_setting_that_cannot_be_is_refused(
         make(dataset, grader, **settings)
 
 
+def test_a_sandbox_that_does_not_exist_is_refused_before_anything_is_graded(
+    dataset: Dataset,
+) -> None:
+    with pytest.raises(UsageError, match="unknown sandbox 'dokcer'"):
+        ResearchCodeEnv(dataset=dataset, sandbox="dokcer")
+
+
 # --- which challenge ---------------------------------------------------------------------------
 
 
