@@ -18,11 +18,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 import ray
 from ray.cluster_utils import Cluster
 
 import rcb_env
+from rcb_env.adapters.trl import environment_factory
 from rcb_env.runs.store import RunStore
 
 _CODE = """import numpy as np
@@ -342,6 +344,33 @@ def test_environments_in_ray_actors_share_the_boxes_of_their_node(
         told = ray.get(asked)
         assert told == 12 * [("passed", 1.0), ("failed", 0.0)]
         assert 1 <= len(processes_of_nodes()) <= 2
+    finally:
+        ray.shutdown()
+
+
+def test_vectors_and_adapters_grade_at_their_node(cluster: Cluster, papers: Path) -> None:
+    right = "    return np.asarray(x) * factor + 1\n"
+    ray.init(address=cluster.address, log_to_driver=False)
+    try:
+        envs = gymnasium.make_vec(
+            "rcb/Challenge-v0",
+            num_envs=2,
+            challenge="one/scaled",
+            dataset=papers,
+            sandbox="ray",
+        )
+        envs.reset(seed=0)
+        codes = (right, "    return x\n")
+        envs.step([{"tool": "write_region", "arguments": {"code": code}} for code in codes])
+        _, rewards, terminated, _, _ = envs.step(2 * [{"tool": "submit", "arguments": {}}])
+        assert (list(rewards), list(terminated)) == ([1.0, 0.0], [True, True])
+        envs.close()
+        rollout: Any = environment_factory(dataset=papers, sandbox="ray")()
+        rollout.reset(challenge="one/scaled")
+        rollout.write_region(code=right)
+        rollout.submit()
+        assert rollout.get_reward() == 1.0
+        assert len(processes_of_nodes()) == 1
     finally:
         ray.shutdown()
 
