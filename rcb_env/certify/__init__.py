@@ -5,7 +5,7 @@ reference passes again and again, with the seeds of feedback and of the final sc
 gives depends on the seed; an emptied region fails; small faults in a region fail; other answers end
 as their author says. What is wrong becomes a `Problem` with file and line.
 
-    points.py       what can be said without running code       problem.py   how it is told
+    points.py       what can be said without running code       problem.py   what a check found, and how it is told
     run.py          what takes runs; `certify`                  verdicts.py  verdicts by content
     batch.py       many candidates graded at once
     reasons.py      why some mutants may survive

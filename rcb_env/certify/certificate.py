@@ -20,10 +20,10 @@ import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from rcb_env.certify.nothing import Attempt
-from rcb_env.certify.problem import Problem
+from rcb_env.certify.problem import Found
 from rcb_env.dataset.certified import content_of, content_of_variants
 from rcb_env.dataset.joint import in_all_scopes
 from rcb_env.dataset.papers import Paper
@@ -84,7 +84,7 @@ class RegionResult:
 
 
 @dataclass(frozen=True)
-class Certificate:
+class Certificate(Found):
     """What `certify` found.
 
     Attributes:
@@ -99,7 +99,6 @@ class Certificate:
 
     paper: str
     depth: Depth
-    problems: tuple[Problem, ...]
     mutants: int = 0
     killed: int = 0
     regions: tuple[RegionResult, ...] = ()
@@ -108,15 +107,6 @@ class Certificate:
     reference_failures: int = 0
     warm_test_s: float | None = None
     notes: tuple[str, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.problems
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return dataclasses.asdict(self)
 
     def lasting(self) -> dict[str, Any]:
         """What goes on record."""
@@ -140,17 +130,6 @@ class Certificate:
                 for region in self.regions
             },
         }
-
-
-class Found(Protocol):
-    """What a full check found: a `Certificate`, or the report on an open challenge."""
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong."""
-
-    def lasting(self) -> dict[str, Any]:
-        """What goes on record."""
 
 
 class CertificateFile:

@@ -19,7 +19,6 @@ Not covered: ways to cheat, which have tests of their own; whether better answer
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +28,7 @@ from typing import Any
 
 from rcb_env.certify.batch import Progress
 from rcb_env.certify.points import leaks, unwritten
-from rcb_env.certify.problem import Problem
+from rcb_env.certify.problem import Found, Problem
 from rcb_env.certify.verdicts import Verdicts
 from rcb_env.dataset.papers import Challenge, Paper
 from rcb_env.grading.grader import Grader, Score, Verdict
@@ -62,23 +61,13 @@ class Witness:
 
 
 @dataclass(frozen=True)
-class OpenReport:
+class OpenReport(Found):
     """What `certify_open` found."""
 
     challenge: str
-    problems: tuple[Problem, ...]
     witnesses: tuple[Witness, ...]
     run_s: float | None
     """Seconds of one measurement of the paper's own method; None: nothing ran."""
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.problems
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return dataclasses.asdict(self)
 
     def lasting(self) -> dict[str, Any]:
         """What goes on record."""
@@ -138,7 +127,7 @@ def certify_open(
                     problems.append(measured.problem(name, told))
         judged = _in_order if light else _judged
         problems += judged(measured, {one.name: one for one in witnesses})
-    return OpenReport(challenge.id, tuple(problems), tuple(witnesses), measured.run_s)
+    return OpenReport(challenge.id, tuple(witnesses), measured.run_s, problems=tuple(problems))
 
 
 def _in_order(measured: _Measured, found: Mapping[str, Witness]) -> Iterator[Problem]:

@@ -21,7 +21,7 @@ from typing import Any
 
 from rcb_env.certify.batch import TROUBLE, Batch, Progress
 from rcb_env.certify.certificate import Depth
-from rcb_env.certify.problem import Problem
+from rcb_env.certify.problem import Found, Problem
 from rcb_env.certify.reasons import Reasons
 from rcb_env.certify.variant_texts import Setting, problems_of_knobs, problems_of_text, settings
 from rcb_env.certify.verdicts import Verdicts
@@ -39,19 +39,18 @@ COUNTED = 32
 
 
 @dataclass(frozen=True)
-class VariantReport:
+class VariantReport(Found):
     """What `certify_variants` found.
 
     Attributes:
         touched: regions whose code some semantic knob changes; of `regions`.
-        answers: different right answers among the first variants.
+        answers: different right answers among the first `COUNTED` variants.
         passed: files whose reference passes with either seeds, of `references`, in every variant.
         refused: answers for another choice that failed, of `crossed`.
     """
 
     paper: str
     depth: Depth
-    problems: tuple[Problem, ...]
     knobs: int = 0
     semantic: int = 0
     choices: int = 0
@@ -66,15 +65,6 @@ class VariantReport:
     mutants: int = 0
     killed: int = 0
     seconds: float = 0.0
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.problems
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return dataclasses.asdict(self)
 
     def lasting(self) -> dict[str, Any]:
         """What goes on record."""
@@ -115,7 +105,7 @@ def certify_variants(
         run = _Run(paper, paper.variants.knobs(paper), grader, depth, numbers, cache, workers)
         run.look(progress or (lambda *_: None))
     except PaperError as error:
-        return VariantReport(paper.id, depth, (Problem.of(error),))
+        return VariantReport(paper.id, depth, problems=(Problem.of(error),))
     return dataclasses.replace(run.report(), seconds=time.monotonic() - started)
 
 
@@ -155,7 +145,7 @@ class _Run:
         return VariantReport(
             self._paper.id,
             self._depth,
-            tuple(dict.fromkeys(self._problems)),
+            problems=tuple(dict.fromkeys(self._problems)),
             knobs=len(knobs) + bool(self._knobs.names),
             semantic=sum(knob.semantic for knob in knobs),
             choices=sum(len(knob.choices) for knob in knobs),

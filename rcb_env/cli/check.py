@@ -276,7 +276,7 @@ def _loaded(dataset: str, told: Told) -> Dataset:
     try:
         return load_dataset(dataset)
     except PaperError as error:
-        print_certificate(Certificate(dataset, "quick", (Problem.of(error),)), "", told)
+        print_certificate(Certificate(dataset, "quick", problems=(Problem.of(error),)), "", told)
         raise click.exceptions.Exit(1) from None
 
 

@@ -16,6 +16,7 @@ from rcb_env.errors import counted
 if TYPE_CHECKING:
     from rcb_env.certify import Certificate, CertificateFile
     from rcb_env.certify.open import OpenReport
+    from rcb_env.certify.problem import Found
     from rcb_env.certify.suites import Kind, SuiteReport
     from rcb_env.certify.variants import VariantReport
     from rcb_env.cli.progress import Progress
@@ -48,20 +49,25 @@ def standing_of(record: CertificateFile, paper: Paper) -> str:
     )
 
 
-def print_certificate(certificate: Certificate, standing: str, told: Told) -> None:
-    """What was found about a paper."""
+def _begun(found: Found, standing: str, told: Told) -> list[str] | None:
+    """Print the problems; returns what the line of the paper begins with, or None where all is said."""
     if told.as_json:
-        found = {**certificate.to_dict(), "ok": certificate.ok, "standing": standing}
-        echo(json.dumps(found))
-        return
-    for problem in certificate.problems:
+        echo(json.dumps({**found.to_dict(), "ok": found.ok, "standing": standing}))
+        return None
+    for problem in found.problems:
         echo(str(problem))
     if told.quiet:
+        return None
+    first = counted(len(found.problems), "problem") if found.problems else "certified"
+    return [first, standing] if standing else [first]
+
+
+def print_certificate(certificate: Certificate, standing: str, told: Told) -> None:
+    """What was found about a paper."""
+    facts = _begun(certificate, standing, told)
+    if facts is None:
         return
     excused = sum(1 for survivor in certificate.survivors if survivor.reason)
-    facts = [counted(len(certificate.problems), "problem") if certificate.problems else "certified"]
-    if standing:
-        facts.append(standing)
     if certificate.mutants:
         facts.append(f"{certificate.killed} of {certificate.mutants} mutants fail")
     if excused:
@@ -101,15 +107,9 @@ def _credit(certificate: Certificate) -> str:
 
 def print_open(report: OpenReport, standing: str, told: Told) -> None:
     """What was found about an open challenge."""
-    if told.as_json:
-        echo(json.dumps({**report.to_dict(), "ok": report.ok, "standing": standing}))
+    facts = _begun(report, standing, told)
+    if facts is None:
         return
-    for problem in report.problems:
-        echo(str(problem))
-    if told.quiet:
-        return
-    facts = [counted(len(report.problems), "problem") if report.problems else "certified"]
-    facts += [standing] if standing else []
     ranked = sorted(report.witnesses, key=lambda one: -(one.value or 0.0))
     facts += [str(one) for one in ranked if one.value is not None]
     failed = [one.name for one in report.witnesses if one.value is None]
@@ -182,19 +182,15 @@ def _counts(reports: Sequence[SuiteReport]) -> list[str]:
 
 def print_variants(report: VariantReport, standing: str, told: Told) -> None:
     """What was found about the variants of a paper."""
-    if told.as_json:
-        echo(json.dumps({**report.to_dict(), "ok": report.ok, "standing": standing}))
+    from rcb_env.certify.variants import COUNTED
+
+    facts = _begun(report, standing, told)
+    if facts is None:
         return
-    for problem in report.problems:
-        echo(str(problem))
-    if told.quiet:
-        return
-    facts = [counted(len(report.problems), "problem") if report.problems else "certified"]
-    facts += [standing] if standing else []
     facts += [
         f"{counted(report.knobs, 'knob')}, {report.semantic} of them semantic, with {report.choices} choices",
         f"{report.touched} of {counted(report.regions, 'region')} have another answer",
-        f"{report.answers} different answers in {32} variants",
+        f"{report.answers} different answers in {COUNTED} variants",
     ]
     if report.references:
         facts.append(

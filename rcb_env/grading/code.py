@@ -7,7 +7,7 @@ import hashlib
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parents[1]
-_PLACES = ("flow", "holes", "imports", "joint", "layout", "markers", "papers", "surface")
+_PLACES = ("flow", "holes", "imports", "joint", "layout", "markers", "papers", "regions", "surface")
 """Modules of `dataset/` that say where an answer goes, and what else lies in the tree."""
 _DECIDES = (
     "grading/*.py",
