@@ -9,6 +9,7 @@ Guarantees: a node that is lost costs a second try elsewhere; a grading that no 
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -150,13 +151,8 @@ class NodeGrader(_Elsewhere):
 
     def __init__(self, *, workers: int = 1) -> None:  # noqa: ARG002 - as graders are made
         super().__init__({})
-        if not ray.is_initialized():
-            raise SandboxUnavailable(
-                'sandbox="ray" needs a process of a Ray cluster', fix="call ray.init() first"
-            )
-        self._home = ray.get_runtime_context().get_node_id()
-        self._actors: dict[str, Any] = {}
-        self._checked: set[str] = set()
+        self._lock = threading.Lock()
+        self._join()
 
     @property
     def sandbox(self) -> str:
@@ -171,10 +167,12 @@ class NodeGrader(_Elsewhere):
 
     def ready(self, images: Iterable[str]) -> None:
         """Return once this node can run code."""
+        self._stay()
         self._actor(self._home, sorted(set(images)))
 
     def describe(self, images: Iterable[str]) -> dict[str, Any]:
         """What this node says."""
+        self._stay()
         names = sorted(set(images))
         told = ray.get(
             self._actor(self._home, names).ready.options(concurrency_group="ask").remote(names)
@@ -185,6 +183,7 @@ class NodeGrader(_Elsewhere):
         """Nothing: the boxes are the node's, and others use them."""
 
     def _answer(self, challenge: Challenge, query: Callable[[], Query]) -> Any:
+        self._stay()
         self._actor(self._home, [challenge.paper.image])
         asked = query()
         lost: BaseException | None = None
@@ -196,6 +195,32 @@ class NodeGrader(_Elsewhere):
                 lost = error
                 self._actors[self._home] = actor(_node(self._home), "auto")
         raise BoxDied(f"the boxes of this node were lost {_TRIES} times: {lost}")
+
+    def _join(self) -> None:
+        """Belong to the cluster of this process, and know nothing yet of its nodes.
+
+        Raises:
+            SandboxUnavailable: there is none.
+        """
+        if not ray.is_initialized():
+            raise SandboxUnavailable(
+                'sandbox="ray" needs a process of a Ray cluster', fix="call ray.init() first"
+            )
+        self._place = _place()
+        _, self._home = self._place
+        self._papers = Sender()
+        self._actors: dict[str, Any] = {}
+        self._checked: set[str] = set()
+
+    def _stay(self) -> None:
+        """Join anew where the process has left the cluster since; its environments share this grader.
+
+        Raises:
+            SandboxUnavailable: it belongs to none.
+        """
+        with self._lock:
+            if not ray.is_initialized() or _place() != self._place:
+                self._join()
 
     def _spilt(self, query: Query) -> Any:
         """The answer of the first node with a free box; of this one when it has one again, if there is none."""
@@ -240,6 +265,12 @@ def _get(handle: Any, query: Query) -> Any:
         return ray.get(handle.ask.options(concurrency_group="ask").remote(query))
     except ray.exceptions.RayTaskError as error:
         raise error.cause if isinstance(error.cause, Exception) else error from None
+
+
+def _place() -> tuple[str, str]:
+    """Job and node of this process."""
+    context = ray.get_runtime_context()
+    return context.get_job_id(), context.get_node_id()
 
 
 def _node(id: str) -> dict[str, Any]:

@@ -109,6 +109,17 @@ def wait_for(what: Callable[[], Any], told: str, seconds: float = 300) -> Any:
     raise AssertionError(f"in vain: {told}")
 
 
+@contextlib.contextmanager
+def belonging_to(cluster: Cluster) -> Iterator[None]:
+    """This process is part of the cluster, which has noticed the end of the nodes that earlier tests removed."""
+    ray.init(address=cluster.address, log_to_driver=False)
+    try:
+        wait_for(lambda: sum(node["Alive"] for node in ray.nodes()) == 2, "two nodes")
+        yield
+    finally:
+        ray.shutdown()
+
+
 def lines(out: Path) -> list[dict[str, Any]]:
     path = out / "episodes.jsonl"
     return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
@@ -336,22 +347,18 @@ def test_environments_in_ray_actors_share_the_boxes_of_their_node(
             assert env.verdict is not None
             return env.verdict.status, float(reward)
 
-    ray.init(address=cluster.address, log_to_driver=False)
-    try:
+    with belonging_to(cluster):
         workers = [ray.remote(num_cpus=0, max_concurrency=8)(Rollouts).remote() for _ in range(2)]
         right = "    return np.asarray(x) * factor + 1\n"
         asked = [w.play.remote(code) for w in workers for code in 6 * [right, "    return x\n"]]
         told = ray.get(asked)
         assert told == 12 * [("passed", 1.0), ("failed", 0.0)]
         assert 1 <= len(processes_of_nodes()) <= 2
-    finally:
-        ray.shutdown()
 
 
 def test_vectors_and_adapters_grade_at_their_node(cluster: Cluster, papers: Path) -> None:
     right = "    return np.asarray(x) * factor + 1\n"
-    ray.init(address=cluster.address, log_to_driver=False)
-    try:
+    with belonging_to(cluster):
         envs = gymnasium.make_vec(
             "rcb/Challenge-v0",
             num_envs=2,
@@ -365,14 +372,13 @@ def test_vectors_and_adapters_grade_at_their_node(cluster: Cluster, papers: Path
         _, rewards, terminated, _, _ = envs.step(2 * [{"tool": "submit", "arguments": {}}])
         assert (list(rewards), list(terminated)) == ([1.0, 0.0], [True, True])
         envs.close()
+    with belonging_to(cluster):  # once more, in the same process
         rollout: Any = environment_factory(dataset=papers, sandbox="ray")()
         rollout.reset(challenge="one/scaled")
         rollout.write_region(code=right)
         rollout.submit()
         assert rollout.get_reward() == 1.0
         assert len(processes_of_nodes()) == 1
-    finally:
-        ray.shutdown()
 
 
 def test_ray_as_a_sandbox_outside_a_cluster_says_what_to_do(papers: Path) -> None:
